@@ -1,0 +1,1 @@
+//! Subcommands, each a twin of something that the window does.

@@ -1,0 +1,1 @@
+//! Runs planned passes: the trait, the CPU engine, the probe for CUDA.

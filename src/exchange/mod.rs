@@ -1,0 +1,2 @@
+//! What other tools read and write: NIfTI, DICOM.
+#![warn(clippy::indexing_slicing)]

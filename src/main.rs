@@ -1,0 +1,3 @@
+//! Arguments and logging; hands over to the window or the command line.
+
+fn main() {}

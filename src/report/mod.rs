@@ -1,0 +1,1 @@
+//! Charts as data, and plan and result as HTML, SVG, PNG.

@@ -1,0 +1,2 @@
+//! DICOM files to volumes: scan, group, order, decode, checks.
+#![warn(clippy::indexing_slicing)]

@@ -1,0 +1,1 @@
+//! The use of it all: open, prepare, guard, run, detect, result file.

@@ -1,0 +1,76 @@
+//! HU voxels in memory: one int16 (or float32) copy with its affine; slices, patches, statistics, window level, phantoms.
+
+use crate::geometry::{Affine, Extent};
+use std::sync::Arc;
+
+/// Voxel values in `[k][j][i]` order (z slowest): int16 when all HU are whole and fit, else float32.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Voxels {
+    /// Whole HU.
+    I16(Vec<i16>),
+    /// Fractional HU or values beyond int16.
+    F32(Vec<f32>),
+}
+
+/// A volume in memory. Cheap to share through `Arc`; never changed after it is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Volume {
+    /// Size in voxels.
+    pub extent: Extent,
+    /// Voxel index to patient space (LPS, mm).
+    pub affine: Affine,
+    /// The values; `extent.voxels()` of them.
+    pub voxels: Voxels,
+    /// Values that stand for "no data" (DICOM pixel padding), left out of statistics and auto window level.
+    pub padding: Option<(f32, f32)>,
+    /// Whether the values are HU (false when the files had no rescale).
+    pub is_hu: bool,
+    /// Whether the distance between slices is known (false when a file says no position and no spacing).
+    pub z_spacing_known: bool,
+}
+
+/// A volume shared between threads.
+pub type SharedVolume = Arc<Volume>;
+
+impl Voxels {
+    /// Number of voxels.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::I16(v) => v.len(),
+            Self::F32(v) => v.len(),
+        }
+    }
+
+    /// Whether there is no voxel.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value at a linear index, `None` beyond the end.
+    pub fn get(&self, index: usize) -> Option<f32> {
+        match self {
+            Self::I16(v) => v.get(index).map(|&x| f32::from(x)),
+            Self::F32(v) => v.get(index).copied(),
+        }
+    }
+}
+
+impl Volume {
+    /// The value at voxel `[i, j, k]`, `None` outside.
+    pub fn at(&self, [i, j, k]: [usize; 3]) -> Option<f32> {
+        let e = self.extent;
+        if i >= e.x || j >= e.y || k >= e.z {
+            return None;
+        }
+        self.voxels.get((k * e.y + j) * e.x + i)
+    }
+
+    /// Bytes that the voxels take.
+    pub fn bytes(&self) -> crate::units::Bytes {
+        let each = match self.voxels {
+            Voxels::I16(_) => 2,
+            Voxels::F32(_) => 4,
+        };
+        crate::units::Bytes(self.voxels.len() as u64 * each)
+    }
+}
