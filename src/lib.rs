@@ -1,7 +1,7 @@
 //! Voxfit: does a 3D network fit the card, where are the seams, and what to buy.
 //!
 //! Modules by rank (a module uses only lower ranks):
-//! [`units`], [`geometry`], [`jobs`] (0) · [`volume`], [`network`] (1) · [`series`], [`tiling`] (2) ·
+//! [`units`], [`numeric`], [`geometry`], [`jobs`] (0) · [`volume`], [`network`] (1) · [`series`], [`tiling`] (2) ·
 //! [`memory`], [`detect`] (3) · [`engine`], [`hardware`] (4) · [`exchange`] (5) · [`study`], [`report`] (6) ·
 //! [`app`] (7) · [`cli`], [`ui`] (8).
 
@@ -15,6 +15,7 @@ pub mod hardware;
 pub mod jobs;
 pub mod memory;
 pub mod network;
+pub mod numeric;
 pub mod report;
 pub mod series;
 pub mod study;
