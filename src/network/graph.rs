@@ -54,6 +54,31 @@ pub enum Act {
     },
     /// 1 / (1 + exp(-x)).
     Sigmoid,
+    /// Hyperbolic tangent.
+    Tanh,
+    /// x * (1 + erf(x / sqrt 2)) / 2.
+    Gelu,
+    /// x / (1 + exp(-x)).
+    Silu,
+    /// x for x > 0, else alpha * (exp(x) - 1).
+    Elu {
+        /// What it tends to below zero, negated.
+        alpha: f32,
+    },
+}
+
+/// What lies beyond the border of a padded tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PadMode {
+    /// This value.
+    Constant {
+        /// The value.
+        value: f32,
+    },
+    /// The nearest voxel of the tensor, repeated.
+    Edge,
+    /// The tensor mirrored at its border voxel, which is not repeated.
+    Reflect,
 }
 
 /// What a node computes. Lists have one entry per spatial dimension, in the tensor's axis order.
@@ -128,6 +153,102 @@ pub enum Op {
     Add,
     /// Inputs joined along the channels.
     Concat,
+    /// Inputs: x, slope (one value or one per channel). x for x > 0, else slope * x.
+    PRelu,
+    /// Input: x. Padding counts as zeros in the mean when `count_padding`.
+    AvgPool {
+        /// Kernel size.
+        kernel: Vec<usize>,
+        /// Stride.
+        stride: Vec<usize>,
+        /// Padding before.
+        pad_begin: Vec<usize>,
+        /// Padding after.
+        pad_end: Vec<usize>,
+        /// Whether padding voxels count in the divisor.
+        count_padding: bool,
+    },
+    /// Input: x. Mean over space, one voxel a channel.
+    GlobalAvgPool,
+    /// Input: x. Linear interpolation by a whole factor.
+    UpsampleLinear {
+        /// Whole factor per spatial axis.
+        scale: Vec<usize>,
+        /// Whether the corner voxels of input and output coincide (never exact in windows).
+        align_corners: bool,
+    },
+    /// Input: x. Padding of the spatial axes only.
+    Pad {
+        /// Voxels before.
+        begin: Vec<usize>,
+        /// Voxels after.
+        end: Vec<usize>,
+        /// What they hold.
+        mode: PadMode,
+    },
+    /// Inputs of one shape, multiplied voxel by voxel.
+    Mul,
+    /// Input: x. exp(x) over its sum, along the channels.
+    Softmax,
+    /// An operation of which only the shapes are known, and only at one spatial size: it can be planned there but not run.
+    Other {
+        /// The operation's type as its source spells it.
+        kind: String,
+        /// The spatial size of the network's input at which `shapes` hold.
+        at: Vec<usize>,
+        /// One shape per output, at batch 1 (the first entry scales with the batch).
+        shapes: Vec<Vec<usize>>,
+        /// Floating point operations at that size.
+        flops: u64,
+        /// Why it cannot be run.
+        reason: String,
+    },
+}
+
+impl Op {
+    /// The operation's type in a word, as lists and counts show it.
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Conv { .. } => "Conv",
+            Self::ConvTranspose { .. } => "ConvTranspose",
+            Self::BatchNorm { .. } => "BatchNorm",
+            Self::InstanceNorm { .. } => "InstanceNorm",
+            Self::GroupNorm { .. } => "GroupNorm",
+            Self::Activation(act) => act.kind(),
+            Self::MaxPool { .. } => "MaxPool",
+            Self::UpsampleNearest { .. } => "UpsampleNearest",
+            Self::Add => "Add",
+            Self::Concat => "Concat",
+            Self::PRelu => "PRelu",
+            Self::AvgPool { .. } => "AvgPool",
+            Self::GlobalAvgPool => "GlobalAvgPool",
+            Self::UpsampleLinear { .. } => "UpsampleLinear",
+            Self::Pad { .. } => "Pad",
+            Self::Mul => "Mul",
+            Self::Softmax => "Softmax",
+            Self::Other { kind, .. } => kind,
+        }
+    }
+
+    /// Whether it takes statistics over space, so that windows change its result.
+    pub const fn is_spatial_norm(&self) -> bool {
+        matches!(self, Self::InstanceNorm { .. } | Self::GroupNorm { .. })
+    }
+}
+
+impl Act {
+    /// The activation's name in a word.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Relu => "Relu",
+            Self::LeakyRelu { .. } => "LeakyRelu",
+            Self::Sigmoid => "Sigmoid",
+            Self::Tanh => "Tanh",
+            Self::Gelu => "Gelu",
+            Self::Silu => "Silu",
+            Self::Elu { .. } => "Elu",
+        }
+    }
 }
 
 /// One operation. `inputs` are activations first, then weights in the order the op says.
@@ -141,6 +262,9 @@ pub struct Node {
     pub inputs: Vec<TensorId>,
     /// Tensors it makes.
     pub outputs: Vec<TensorId>,
+    /// Whether PyTorch writes the result over the first input; only PyTorch's budget asks.
+    #[serde(default)]
+    pub inplace: bool,
 }
 
 /// A network: nodes in an order in which each reads only what earlier ones made.
@@ -158,4 +282,32 @@ pub struct Graph {
     pub inputs: Vec<TensorId>,
     /// Outputs, in order.
     pub outputs: Vec<TensorId>,
+}
+
+impl Graph {
+    /// The tensor behind an id, if it is one of this graph's.
+    pub fn tensor(&self, id: TensorId) -> Option<&Tensor> {
+        self.tensors.get(id.index())
+    }
+
+    /// Ids of all weights in the order in which they were declared.
+    pub fn weights(&self) -> impl Iterator<Item = (TensorId, &Tensor)> {
+        (0u32..)
+            .map(TensorId)
+            .zip(&self.tensors)
+            .filter(|(_, t)| matches!(t.kind, TensorKind::Weight { .. }))
+    }
+
+    /// Whether the tensor is a weight.
+    pub fn is_weight(&self, id: TensorId) -> bool {
+        self.tensor(id)
+            .is_some_and(|t| matches!(t.kind, TensorKind::Weight { .. }))
+    }
+
+    /// The tensor with this name.
+    pub fn find(&self, name: &str) -> Option<TensorId> {
+        (0u32..)
+            .zip(&self.tensors)
+            .find_map(|(i, t)| (t.name == name).then_some(TensorId(i)))
+    }
 }

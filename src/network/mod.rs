@@ -1,5 +1,108 @@
 //! A network as data: graph, shape inference, parameters, reach, total stride, FLOPs; presets, weights and the manifest.
+#![warn(clippy::indexing_slicing)]
 
+pub mod builder;
+pub mod error;
 pub mod graph;
+pub mod manifest;
+pub mod preset;
+pub mod shapes;
+pub mod weights;
 
-pub use graph::{Act, Graph, Node, Op, Tensor, TensorId, TensorKind};
+pub use error::NetworkError;
+pub use graph::{Act, Graph, Node, Op, PadMode, Tensor, TensorId, TensorKind};
+pub use manifest::Manifest;
+pub use weights::Weights;
+
+use std::path::Path;
+
+/// A network ready to be planned, and to be run when it has weights.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// What it computes.
+    pub graph: Graph,
+    /// How a volume becomes its input and its outputs become findings.
+    pub manifest: Manifest,
+    /// Its values; none for a preset that is only planned.
+    pub weights: Option<Weights>,
+}
+
+impl Model {
+    /// The weights, or the sentence that says how to give some.
+    pub fn weights(&self) -> Result<&Weights, NetworkError> {
+        self.weights
+            .as_ref()
+            .ok_or_else(|| NetworkError::NoWeights {
+                network: self.graph.name.clone(),
+            })
+    }
+
+    /// Fingerprint of graph and weights, 64 hex digits.
+    pub fn sha256(&self) -> String {
+        weights::sha256(&self.graph, self.weights.as_ref())
+    }
+}
+
+/// Opens `preset:NAME` or an `.onnx` file, with a manifest from elsewhere and weights (`F.safetensors` or `seeded:N`) if given.
+pub fn open(
+    model: &str,
+    manifest: Option<&Path>,
+    weights: Option<&str>,
+) -> Result<Model, NetworkError> {
+    let mut opened = match model.strip_prefix("preset:") {
+        Some(name) => preset::load(name)?,
+        None => open_file(model)?,
+    };
+    if let Some(path) = manifest {
+        opened.manifest = Manifest::parse(&read_text("manifest", path)?, Some(path))?;
+    }
+    if let Some(source) = weights {
+        opened.weights = Some(open_weights(&opened.graph, source)?);
+    }
+    Ok(opened)
+}
+
+fn open_file(model: &str) -> Result<Model, NetworkError> {
+    let path = Path::new(model);
+    if !path.exists() {
+        return Err(NetworkError::NotFound {
+            model: model.to_owned(),
+            path: path.to_path_buf(),
+        });
+    }
+    Err(NetworkError::NotAModel {
+        reason: "its content is not an ONNX network".to_owned(),
+        path: path.to_path_buf(),
+    })
+}
+
+fn open_weights(graph: &Graph, source: &str) -> Result<Weights, NetworkError> {
+    let refuse = |reason: String| NetworkError::Weights {
+        network: graph.name.clone(),
+        reason,
+        path: None,
+    };
+    if let Some(seed) = source.strip_prefix("seeded:") {
+        let seed = seed.parse().map_err(|_| {
+            refuse(format!(
+                "write seeded:N with a whole number N, found \"{source}\""
+            ))
+        })?;
+        return Weights::seeded(graph, seed);
+    }
+    let path = Path::new(source);
+    let bytes = std::fs::read(path).map_err(|source| NetworkError::Read {
+        what: "weights",
+        source,
+        path: path.to_path_buf(),
+    })?;
+    Weights::from_safetensors(graph, &bytes, Some(path))
+}
+
+fn read_text(what: &'static str, path: &Path) -> Result<String, NetworkError> {
+    std::fs::read_to_string(path).map_err(|source| NetworkError::Read {
+        what,
+        source,
+        path: path.to_path_buf(),
+    })
+}

@@ -1,0 +1,431 @@
+//! Shape inference: what every tensor measures for a given input size, with checked arithmetic; errors name the node.
+
+use super::error::NetworkError;
+use super::graph::{Graph, Node, Op, TensorId, TensorKind};
+
+/// Most elements a single tensor may have here: far past any card, far below an overflow of bytes in 64 bits.
+const MOST_ELEMENTS: usize = 1 << 50;
+
+/// The full (N, C, spatial...) shape of every tensor, by `TensorId`, for inputs of this spatial size (tensor axis order); weights keep their own.
+pub fn infer(
+    graph: &Graph,
+    spatial: &[usize],
+    batch: usize,
+) -> Result<Vec<Vec<usize>>, NetworkError> {
+    let bad_roi = |reason: String| NetworkError::Roi {
+        network: graph.name.clone(),
+        found: text(spatial),
+        reason,
+    };
+    if spatial.len() != graph.spatial_dims {
+        return Err(bad_roi(format!(
+            "expected {} spatial sizes",
+            graph.spatial_dims
+        )));
+    }
+    if spatial.contains(&0) || batch == 0 {
+        return Err(bad_roi(
+            "every size and the batch must be at least 1".to_owned(),
+        ));
+    }
+    let mut shapes = seed(graph, spatial, batch);
+    for shape in &shapes {
+        elements(shape).map_err(bad_roi)?;
+    }
+    for node in &graph.nodes {
+        let failed = |reason: String| NetworkError::Shape {
+            node: node.name.clone(),
+            op: node.op.kind().to_owned(),
+            reason,
+        };
+        let made = node_shapes(node, &shapes, spatial, batch).map_err(failed)?;
+        if made.len() != node.outputs.len() {
+            return Err(failed(format!(
+                "it makes {} tensors, the graph lists {}",
+                made.len(),
+                node.outputs.len()
+            )));
+        }
+        for (id, shape) in node.outputs.iter().zip(made) {
+            elements(&shape).map_err(failed)?;
+            let slot = shapes.get_mut(id.index()).ok_or_else(|| {
+                failed(format!(
+                    "it makes tensor {}, which the graph does not have",
+                    id.0
+                ))
+            })?;
+            *slot = shape;
+        }
+    }
+    Ok(shapes)
+}
+
+/// Elements of a shape, or a sentence when there are too many.
+pub fn elements(shape: &[usize]) -> Result<usize, String> {
+    shape
+        .iter()
+        .try_fold(1usize, |n, d| n.checked_mul(*d))
+        .filter(|n| *n <= MOST_ELEMENTS)
+        .ok_or_else(|| format!("a tensor of {} has more than 2^50 elements", text(shape)))
+}
+
+fn seed(graph: &Graph, spatial: &[usize], batch: usize) -> Vec<Vec<usize>> {
+    graph
+        .tensors
+        .iter()
+        .map(|t| match &t.kind {
+            TensorKind::Input { channels } => [&[batch, *channels], spatial].concat(),
+            TensorKind::Activation => Vec::new(),
+            TensorKind::Weight { shape, .. } => shape.clone(),
+        })
+        .collect()
+}
+
+fn node_shapes(
+    node: &Node,
+    shapes: &[Vec<usize>],
+    spatial: &[usize],
+    batch: usize,
+) -> Result<Vec<Vec<usize>>, String> {
+    if let Op::Other { at, shapes, .. } = &node.op {
+        return other(at, shapes, spatial, batch);
+    }
+    let shape_of = |i: usize| -> Result<&[usize], String> {
+        let id: &TensorId = node.inputs.get(i).ok_or_else(|| {
+            format!(
+                "it needs at least {} inputs, found {}",
+                i + 1,
+                node.inputs.len()
+            )
+        })?;
+        match shapes.get(id.index()) {
+            Some(s) if !s.is_empty() => Ok(s),
+            _ => Err(format!("its input {i} is read before it is made")),
+        }
+    };
+    let x = shape_of(0)?;
+    let (Some(n), Some(channels)) = (x.first().copied(), x.get(1).copied()) else {
+        return Err(format!("expected (N, C, spatial...), found {}", text(x)));
+    };
+    let space = x.get(2..).unwrap_or(&[]);
+    let made = match &node.op {
+        Op::Conv {
+            kernel,
+            stride,
+            pad_begin,
+            pad_end,
+            dilation,
+            groups,
+        } => {
+            let weight = shape_of(1)?;
+            let out = conv_channels(weight, channels, *groups, kernel)?;
+            let grown = pad(space, pad_begin, pad_end)?;
+            shape(n, out, &slide(&grown, kernel, stride, dilation)?)
+        }
+        Op::ConvTranspose {
+            kernel,
+            stride,
+            pad_begin,
+            pad_end,
+            output_pad,
+            groups,
+        } => {
+            let weight = shape_of(1)?;
+            let [w_in, w_out, w_kernel @ ..] = weight else {
+                return Err(format!(
+                    "its weight must be (in, out, kernel...), found {}",
+                    text(weight)
+                ));
+            };
+            if *w_in != channels || w_kernel != kernel.as_slice() {
+                return Err(format!(
+                    "its weight {} does not match {channels} channels and kernel {}",
+                    text(weight),
+                    text(kernel)
+                ));
+            }
+            let out = w_out.checked_mul(*groups).ok_or("too many channels")?;
+            shape(
+                n,
+                out,
+                &transpose(space, [kernel, stride, pad_begin, pad_end, output_pad])?,
+            )
+        }
+        Op::BatchNorm { .. } | Op::InstanceNorm { .. } | Op::GroupNorm { .. } | Op::PRelu => {
+            if let Op::GroupNorm { groups, .. } = &node.op
+                && (*groups == 0 || channels % groups != 0)
+            {
+                return Err(format!(
+                    "{channels} channels do not divide into {groups} groups"
+                ));
+            }
+            for i in 1..node.inputs.len() {
+                let w = shape_of(i)?;
+                if w != [channels] && !(matches!(node.op, Op::PRelu) && w == [1]) {
+                    return Err(format!(
+                        "expected {channels} values a weight, found {}",
+                        text(w)
+                    ));
+                }
+            }
+            x.to_vec()
+        }
+        Op::Activation(_) | Op::Softmax => x.to_vec(),
+        Op::MaxPool {
+            kernel,
+            stride,
+            pad_begin,
+            pad_end,
+        }
+        | Op::AvgPool {
+            kernel,
+            stride,
+            pad_begin,
+            pad_end,
+            ..
+        } => {
+            let grown = pad(space, pad_begin, pad_end)?;
+            shape(
+                n,
+                channels,
+                &slide(&grown, kernel, stride, &vec![1; kernel.len()])?,
+            )
+        }
+        Op::GlobalAvgPool => shape(n, channels, &vec![1; space.len()]),
+        Op::UpsampleNearest { scale } | Op::UpsampleLinear { scale, .. } => {
+            let scaled: Option<Vec<usize>> = same_len(space, scale)?
+                .map(|(d, s)| d.checked_mul(*s))
+                .collect();
+            shape(n, channels, &scaled.ok_or("the size overflows")?)
+        }
+        Op::Pad { begin, end, .. } => shape(n, channels, &pad(space, begin, end)?),
+        Op::Add | Op::Mul => {
+            for i in 1..node.inputs.len() {
+                let other = shape_of(i)?;
+                if other != x {
+                    return Err(format!(
+                        "its inputs must have one shape, found {} and {}",
+                        text(x),
+                        text(other)
+                    ));
+                }
+            }
+            x.to_vec()
+        }
+        Op::Concat => {
+            let mut total = 0usize;
+            for i in 0..node.inputs.len() {
+                let other = shape_of(i)?;
+                if other.first() != Some(&n) || other.get(2..) != Some(space) {
+                    return Err(format!(
+                        "its inputs must agree but in channels, found {} and {}",
+                        text(x),
+                        text(other)
+                    ));
+                }
+                total = total
+                    .checked_add(other.get(1).copied().unwrap_or(0))
+                    .ok_or("too many channels")?;
+            }
+            shape(n, total, space)
+        }
+        Op::Other { .. } => Vec::new(),
+    };
+    Ok(vec![made])
+}
+
+fn other(
+    at: &[usize],
+    shapes: &[Vec<usize>],
+    spatial: &[usize],
+    batch: usize,
+) -> Result<Vec<Vec<usize>>, String> {
+    if at != spatial {
+        return Err(format!(
+            "its shapes are only known for an input of {}, found {}",
+            text(at),
+            text(spatial)
+        ));
+    }
+    let mut out = shapes.to_vec();
+    for first in out.iter_mut().filter_map(|s| s.first_mut()) {
+        *first = first.checked_mul(batch).ok_or("the batch overflows")?;
+    }
+    Ok(out)
+}
+
+fn shape(n: usize, channels: usize, space: &[usize]) -> Vec<usize> {
+    [&[n, channels], space].concat()
+}
+
+fn conv_channels(
+    weight: &[usize],
+    channels: usize,
+    groups: usize,
+    kernel: &[usize],
+) -> Result<usize, String> {
+    let [out, per_group, w_kernel @ ..] = weight else {
+        return Err(format!(
+            "its weight must be (out, in, kernel...), found {}",
+            text(weight)
+        ));
+    };
+    if groups == 0 || per_group.checked_mul(groups) != Some(channels) || out % groups != 0 {
+        return Err(format!(
+            "its weight {} in {groups} groups does not take {channels} channels",
+            text(weight)
+        ));
+    }
+    if w_kernel != kernel {
+        return Err(format!(
+            "its weight {} does not have the kernel {}",
+            text(weight),
+            text(kernel)
+        ));
+    }
+    Ok(*out)
+}
+
+fn same_len<'a>(
+    a: &'a [usize],
+    b: &'a [usize],
+) -> Result<impl Iterator<Item = (&'a usize, &'a usize)>, String> {
+    if a.len() == b.len() {
+        Ok(a.iter().zip(b))
+    } else {
+        Err(format!(
+            "it has {} spatial axes, its input {}",
+            b.len(),
+            a.len()
+        ))
+    }
+}
+
+fn pad(space: &[usize], begin: &[usize], end: &[usize]) -> Result<Vec<usize>, String> {
+    let begun: Option<Vec<usize>> = same_len(space, begin)?
+        .map(|(d, p)| d.checked_add(*p))
+        .collect();
+    let begun = begun.ok_or("the padded size overflows")?;
+    let ended: Option<Vec<usize>> = same_len(&begun, end)?
+        .map(|(d, p)| d.checked_add(*p))
+        .collect();
+    ended.ok_or_else(|| "the padded size overflows".to_owned())
+}
+
+fn slide(
+    space: &[usize],
+    kernel: &[usize],
+    stride: &[usize],
+    dilation: &[usize],
+) -> Result<Vec<usize>, String> {
+    let mut out = Vec::with_capacity(space.len());
+    for ((d, k), (s, l)) in same_len(space, kernel)?.zip(same_len(stride, dilation)?) {
+        let span = k
+            .checked_sub(1)
+            .and_then(|k| k.checked_mul(*l))
+            .and_then(|k| k.checked_add(1));
+        let (Some(span), false) = (span, *s == 0) else {
+            return Err(format!(
+                "kernel {}, stride {} and dilation {} must be at least 1",
+                text(kernel),
+                text(stride),
+                text(dilation)
+            ));
+        };
+        let room = d.checked_sub(span).ok_or_else(|| {
+            format!(
+                "a kernel that spans {span} voxels does not fit into {d} (padded size {})",
+                text(space)
+            )
+        })?;
+        out.push(room / s + 1);
+    }
+    if out.len() == space.len() {
+        Ok(out)
+    } else {
+        Err(format!(
+            "stride {} must have {} entries",
+            text(stride),
+            space.len()
+        ))
+    }
+}
+
+fn transpose(
+    space: &[usize],
+    [kernel, stride, begin, end, extra]: [&Vec<usize>; 5],
+) -> Result<Vec<usize>, String> {
+    if [kernel, stride, begin, end, extra]
+        .iter()
+        .any(|v| v.len() != space.len())
+    {
+        return Err(format!(
+            "its geometry must have {} entries an axis",
+            space.len()
+        ));
+    }
+    let geometry = kernel
+        .iter()
+        .zip(stride)
+        .zip(begin.iter().zip(end))
+        .zip(extra);
+    space
+        .iter()
+        .zip(geometry)
+        .map(|(d, (((k, s), (b, e)), x))| {
+            let full = d
+                .checked_sub(1)?
+                .checked_mul(*s)?
+                .checked_add(*k)?
+                .checked_add(*x)?;
+            full.checked_sub(b.checked_add(*e)?).filter(|n| *n > 0)
+        })
+        .collect::<Option<Vec<usize>>>()
+        .ok_or_else(|| format!("an input of {} leaves no voxel", text(space)))
+}
+
+/// A shape as text, in the tensor's axis order.
+pub(crate) fn text(shape: &[usize]) -> String {
+    shape
+        .iter()
+        .map(usize::to_string)
+        .collect::<Vec<_>>()
+        .join("x")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::network::preset;
+
+    #[test]
+    fn the_demo_has_two_levels_at_strides_4_and_8() {
+        let model = preset::load("demo").unwrap();
+        let shapes = super::infer(&model.graph, &[64, 48, 40], 2).unwrap();
+        let outputs: Vec<_> = model
+            .graph
+            .outputs
+            .iter()
+            .map(|o| shapes[o.index()].clone())
+            .collect();
+        assert_eq!(
+            outputs,
+            [
+                vec![2, 3, 16, 12, 10],
+                vec![2, 3, 8, 6, 5],
+                vec![2, 18, 16, 12, 10],
+                vec![2, 18, 8, 6, 5]
+            ]
+        );
+    }
+
+    #[test]
+    fn a_size_without_voxels_or_past_all_memory_is_refused_in_words() {
+        let model = preset::load("demo").unwrap();
+        for size in [[0, 8, 8], [usize::MAX, 8, 8], [1 << 40, 1 << 40, 8]] {
+            let error = super::infer(&model.graph, &size, 1)
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("demo cannot take the size"), "{error}");
+        }
+    }
+}
