@@ -1,5 +1,10 @@
 //! Does it fit: schedule, lifetimes, arena, budget. Touches no device: a plan for a card needs no card.
 
+pub mod budget;
+mod error;
+
+pub use error::MemoryError;
+
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -18,16 +23,16 @@ pub enum Precision {
     Amp,
 }
 
-/// Where a figure comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Where a figure comes from, the most certain first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// Known exactly from our own schedule.
     Planned,
-    /// Computed by a model of somebody else's runtime.
-    Modelled,
     /// Read off a machine.
     Measured,
+    /// Computed by a model of somebody else's runtime.
+    Modelled,
     /// A stated guess.
     Guessed,
 }
@@ -41,6 +46,31 @@ pub struct Part {
     pub high: Bytes,
     /// Where the figure comes from.
     pub source: Source,
+}
+
+impl Part {
+    /// A part known to the byte.
+    pub const fn exact(bytes: Bytes, source: Source) -> Self {
+        Self {
+            low: bytes,
+            high: bytes,
+            source,
+        }
+    }
+
+    /// A part known as a range.
+    pub const fn range(low: Bytes, high: Bytes, source: Source) -> Self {
+        Self { low, high, source }
+    }
+
+    /// Both together, end by end; the source is the less certain of the two.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            low: self.low.saturating_add(other.low),
+            high: self.high.saturating_add(other.high),
+            source: self.source.max(other.source),
+        }
+    }
 }
 
 /// A verdict on one card.

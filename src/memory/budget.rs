@@ -1,0 +1,361 @@
+//! The whole budget of one plan: every part with its range and source, the peak, the timeline, cliffs and fixes.
+//! Keys of the JSON are those of `voxfit budget --json`.
+
+use super::{Part, Precision, Source};
+use crate::geometry::Extent;
+use crate::network::Graph;
+use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Whose engine runs the windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runtime {
+    /// Ours: one planned arena, no workspace.
+    #[default]
+    Voxfit,
+    /// PyTorch in eager mode with its caching allocator.
+    Pytorch,
+}
+
+/// What the network does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Forward only, without gradients.
+    #[default]
+    Inference,
+    /// Forward, loss, backward, optimizer step.
+    Training,
+}
+
+/// What the optimizer keeps per parameter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Optimizer {
+    /// Nothing.
+    #[default]
+    None,
+    /// Plain SGD with momentum: one fp32 copy.
+    Sgd,
+    /// Two fp32 moments.
+    Adam,
+    /// Two fp32 moments.
+    AdamW,
+}
+
+/// Where the stitched outputs and the count map lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StitchOn {
+    /// On the card.
+    Card,
+    /// In host memory.
+    #[default]
+    Host,
+}
+
+/// What the screen takes of the card.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Display {
+    /// No screen on this card.
+    #[default]
+    Headless,
+    /// A Linux desktop.
+    Desktop,
+    /// A Windows desktop, with programs at the high end.
+    Windows,
+}
+
+/// Order of the tensor's spatial axes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AxisOrder {
+    /// MONAI: x, y, z.
+    #[default]
+    Xyz,
+    /// nnU-Net: z, y, x.
+    Zyx,
+}
+
+/// One question: this network, this roi, this way of running it.
+#[derive(Clone, Copy, Debug)]
+pub struct BudgetRequest<'a> {
+    /// The network.
+    pub graph: &'a Graph,
+    /// Size of one window, resolved: no zero entries.
+    pub roi_size: Extent,
+    /// The prepared volume that is stitched; without it stitched outputs are those of one window.
+    pub volume: Option<Extent>,
+    /// Whose engine.
+    pub runtime: Runtime,
+    /// Forward only, or training.
+    pub mode: Mode,
+    /// How values are stored.
+    pub precision: Precision,
+    /// Windows per forward pass (`sw_batch_size`), or the training batch.
+    pub batch: usize,
+    /// What training keeps per parameter.
+    pub optimizer: Optimizer,
+    /// Whether the stages are checkpointed in training.
+    pub checkpointing: bool,
+    /// Where outputs are stitched.
+    pub stitch_on: StitchOn,
+    /// What the screen takes.
+    pub display: Display,
+    /// Order of the tensor's axes.
+    pub axes: AxisOrder,
+}
+
+impl<'a> BudgetRequest<'a> {
+    /// Inference of one fp32 window with our own runtime, stitched on the host, headless.
+    pub fn new(graph: &'a Graph, roi_size: Extent) -> Self {
+        Self {
+            graph,
+            roi_size,
+            volume: None,
+            runtime: Runtime::Voxfit,
+            mode: Mode::Inference,
+            precision: Precision::Fp32,
+            batch: 1,
+            optimizer: Optimizer::None,
+            checkpointing: false,
+            stitch_on: StitchOn::Host,
+            display: Display::Headless,
+            axes: AxisOrder::Xyz,
+        }
+    }
+}
+
+/// The parts of what a card must hold. `allocator` is what a caching allocator holds and nobody uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parts {
+    /// Parameters and buffers (with autocast, also their 2-byte copies).
+    pub weights: Part,
+    /// Gradients of the parameters.
+    pub gradients: Part,
+    /// What the optimizer keeps.
+    pub optimizer: Part,
+    /// Everything between input and output that lives at the peak, outputs of the window among it.
+    pub activations: Part,
+    /// The convolution library's scratch space.
+    pub workspace: Part,
+    /// The windows' input.
+    pub input: Part,
+    /// Stitched outputs on the card.
+    pub stitched: Part,
+    /// The count map on the card.
+    pub count_map: Part,
+    /// The CUDA context.
+    pub context: Part,
+    /// What the screen takes.
+    pub display: Part,
+    /// What the allocator keeps in reserve.
+    pub allocator: Part,
+}
+
+/// Which part of a budget; the order is the stacking order of the bars.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartName {
+    /// The CUDA context.
+    Context,
+    /// What the screen takes.
+    Display,
+    /// Parameters and buffers.
+    Weights,
+    /// Gradients.
+    Gradients,
+    /// Optimizer state.
+    Optimizer,
+    /// The windows' input.
+    Input,
+    /// Activations.
+    Activations,
+    /// Stitched outputs.
+    Stitched,
+    /// Count map.
+    CountMap,
+    /// Allocator reserve.
+    Allocator,
+    /// Convolution workspace.
+    Workspace,
+}
+
+impl PartName {
+    /// All parts in stacking order.
+    pub const ALL: [Self; 11] = [
+        Self::Context,
+        Self::Display,
+        Self::Weights,
+        Self::Gradients,
+        Self::Optimizer,
+        Self::Input,
+        Self::Activations,
+        Self::Stitched,
+        Self::CountMap,
+        Self::Allocator,
+        Self::Workspace,
+    ];
+
+    /// The word for people.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Context => "context",
+            Self::Display => "display",
+            Self::Weights => "weights",
+            Self::Gradients => "gradients",
+            Self::Optimizer => "optimizer",
+            Self::Input => "input",
+            Self::Activations => "activations",
+            Self::Stitched => "stitched",
+            Self::CountMap => "count map",
+            Self::Allocator => "allocator",
+            Self::Workspace => "workspace",
+        }
+    }
+}
+
+impl Parts {
+    /// One part by name.
+    pub const fn get(&self, name: PartName) -> Part {
+        match name {
+            PartName::Context => self.context,
+            PartName::Display => self.display,
+            PartName::Weights => self.weights,
+            PartName::Gradients => self.gradients,
+            PartName::Optimizer => self.optimizer,
+            PartName::Input => self.input,
+            PartName::Activations => self.activations,
+            PartName::Stitched => self.stitched,
+            PartName::CountMap => self.count_map,
+            PartName::Allocator => self.allocator,
+            PartName::Workspace => self.workspace,
+        }
+    }
+
+    /// What the plan itself asks of the card: all parts but context and display.
+    pub fn required(&self) -> Part {
+        let mut sum = Part::exact(Bytes::ZERO, Source::Planned);
+        for name in PartName::ALL {
+            if !matches!(name, PartName::Context | PartName::Display) {
+                sum = sum.plus(self.get(name));
+            }
+        }
+        sum
+    }
+}
+
+/// The step at which most bytes live.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeakStep {
+    /// Index into the timeline.
+    pub index: usize,
+    /// The node that runs.
+    pub node: String,
+}
+
+/// Bytes that live while one step runs, weights not counted for our runtime, counted for PyTorch (see `cli.md`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimelineStep {
+    /// Number of the step.
+    pub step: usize,
+    /// The node that runs.
+    pub node: String,
+    /// Live bytes.
+    pub live: Bytes,
+}
+
+/// One tensor of the timeline: what the plot stacks and the hover card names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveTensor {
+    /// Its name.
+    pub name: String,
+    /// Its shape, `(N, C, spatial...)`; empty for what has none.
+    pub shape: Vec<usize>,
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// First step at which it lives.
+    pub born: usize,
+    /// Last step at which it lives.
+    pub dies: usize,
+    /// The module that made it, for colours and names in the plot.
+    pub group: String,
+}
+
+/// A named trap of this plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cliff {
+    /// Stable name.
+    pub code: String,
+    /// One or two sentences with the numbers.
+    pub text: String,
+}
+
+/// d log(bytes) / d log(knob) of the required bytes, computed from the graph; `None` where it cannot be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Elasticities {
+    /// Batch.
+    pub batch: Option<f64>,
+    /// Roi along x.
+    pub x: Option<f64>,
+    /// Roi along y.
+    pub y: Option<f64>,
+    /// Roi along z.
+    pub z: Option<f64>,
+    /// Channels of every layer at once.
+    pub channels: Option<f64>,
+}
+
+/// One way to need less.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fix {
+    /// The knob: `runtime`, `stitch_on`, `batch`, `roi_size`, `precision`, `checkpointing`, `optimizer`, `width`.
+    pub knob: String,
+    /// The change in words, such as "roi z 192 -> 64".
+    pub change: String,
+    /// Whether any bit of the result changes.
+    pub changes_bits: bool,
+    /// What the plan then requires at most, in bytes.
+    pub required: Bytes,
+    /// What the plan then requires at least, in bytes.
+    pub required_low: Bytes,
+    /// Seconds a study then takes; unknown without a measured or forecast run.
+    pub seconds: Option<f64>,
+    /// What is given up, in words.
+    pub exactness: String,
+}
+
+/// Everything a plan asks of a card and its host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    /// The parts on the card.
+    pub parts: Parts,
+    /// Peak of live bytes under PyTorch; `None` with our runtime.
+    pub live_peak: Option<Bytes>,
+    /// Peak of what PyTorch's caching allocator reserves; `None` with our runtime.
+    pub reserved_peak: Option<Bytes>,
+    /// Bytes of our planned arena; `None` under PyTorch.
+    pub arena: Option<Bytes>,
+    /// The largest sum of live bytes over the schedule.
+    pub lower_bound: Bytes,
+    /// What the host must hold.
+    pub host_peak: Bytes,
+    /// Where the peak is.
+    pub peak_step: PeakStep,
+    /// Live bytes step by step.
+    pub timeline: Vec<TimelineStep>,
+    /// Largest batch that fits the first card asked for; `None` without a card.
+    pub largest_batch: Option<u64>,
+    /// Named traps.
+    pub cliffs: Vec<Cliff>,
+    /// How bytes move with each knob.
+    pub elasticities: Elasticities,
+    /// Ways to need less, best first: those that change no bit, then those that change the result.
+    pub fixes: Vec<Fix>,
+    /// Parts of the host's memory, by name.
+    pub host_parts: Vec<(String, Part)>,
+    /// Tensors of the timeline.
+    pub tensors: Vec<LiveTensor>,
+}
