@@ -3,15 +3,20 @@
 
 pub mod builder;
 pub mod error;
+pub mod facts;
 pub mod graph;
 pub mod manifest;
 pub mod preset;
+mod reach;
 pub mod shapes;
+mod stride;
 pub mod weights;
 
 pub use error::NetworkError;
+pub use facts::Facts;
 pub use graph::{Act, Graph, Node, Op, PadMode, Tensor, TensorId, TensorKind};
 pub use manifest::Manifest;
+pub use reach::Reach;
 pub use weights::Weights;
 
 use std::path::Path;

@@ -1,12 +1,16 @@
 //! Networks that need no file: their graphs in code, their manifests in assets/presets.
 
 mod demo;
+mod monai;
+pub mod nnunet;
+mod retinanet;
 
 use super::Model;
 use super::error::NetworkError;
 use super::graph::Graph;
 use super::manifest::Manifest;
 use super::weights::Weights;
+use nnunet::UNet;
 
 struct Preset {
     name: &'static str,
@@ -16,19 +20,76 @@ struct Preset {
 }
 
 const PRESETS: &[Preset] = &[
-    Preset {
-        name: "demo",
-        graph: |name| demo::graph(name, false),
-        manifest: include_str!("../../../assets/presets/demo.toml"),
-        weights: None,
-    },
-    Preset {
-        name: "demo-norm",
-        graph: |name| demo::graph(name, true),
-        manifest: include_str!("../../../assets/presets/demo-norm.toml"),
-        weights: None,
-    },
+    Preset::planned(
+        "demo",
+        |name| demo::graph(name, false),
+        include_str!("../../../assets/presets/demo.toml"),
+    ),
+    Preset::planned(
+        "demo-norm",
+        |name| demo::graph(name, true),
+        include_str!("../../../assets/presets/demo-norm.toml"),
+    ),
+    Preset::planned("monai-lung-nodule", retinanet::graph, LUNG_NODULE),
+    Preset::planned("retinanet_bundle", retinanet::graph, LUNG_NODULE),
+    Preset::planned(
+        "nnunet-3d-6stage",
+        |name| UNet::cubic(&WIDTHS, &[2; 6], 2, false).graph(name),
+        NNUNET_128,
+    ),
+    Preset::planned(
+        "nnunet_plain_32_30M",
+        |name| UNet::cubic(&WIDTHS, &[2; 6], 2, false).graph(name),
+        NNUNET_128,
+    ),
+    Preset::planned(
+        "nnunet-resenc-m",
+        |name| resenc(&WIDTHS, &BLOCKS).graph(name),
+        NNUNET_128,
+    ),
+    Preset::planned(
+        "nnunet-resenc-l",
+        |name| resenc(&WIDTHS, &BLOCKS).graph(name),
+        NNUNET_160,
+    ),
+    Preset::planned(
+        "nnunet-resenc-xl",
+        |name| resenc(&WIDTHS, &BLOCKS).graph(name),
+        NNUNET_192,
+    ),
+    Preset::planned(
+        "nnunet_resenc_32_320",
+        |name| resenc(&WIDTHS, &BLOCKS).graph(name),
+        NNUNET_128,
+    ),
+    Preset::planned("monai_basicunet_default", monai::basic_unet, MONAI_96),
+    Preset::planned("monai_unet_16_256_res2", monai::unet_res2, MONAI_96),
+    Preset::planned("monai_segresnet_16", monai::segresnet, MONAI_96),
+    Preset::planned("monai_dynunet_32_320", monai::dynunet, MONAI_96),
 ];
+
+const WIDTHS: [usize; 6] = [32, 64, 128, 256, 320, 320];
+const BLOCKS: [usize; 6] = [1, 3, 4, 6, 6, 6];
+const LUNG_NODULE: &str = include_str!("../../../assets/presets/monai-lung-nodule.toml");
+const NNUNET_128: &str = include_str!("../../../assets/presets/nnunet-128.toml");
+const NNUNET_160: &str = include_str!("../../../assets/presets/nnunet-160.toml");
+const NNUNET_192: &str = include_str!("../../../assets/presets/nnunet-192.toml");
+const MONAI_96: &str = include_str!("../../../assets/presets/monai-96.toml");
+
+impl Preset {
+    const fn planned(name: &'static str, graph: fn(&str) -> Graph, manifest: &'static str) -> Self {
+        Self {
+            name,
+            graph,
+            manifest,
+            weights: None,
+        }
+    }
+}
+
+fn resenc(widths: &[usize], blocks: &[usize]) -> UNet {
+    UNet::cubic(widths, blocks, 1, true)
+}
 
 /// Names of all presets, in the order in which they are shown.
 pub fn names() -> Vec<&'static str> {
@@ -56,4 +117,155 @@ pub fn load(name: &str) -> Result<Model, NetworkError> {
         manifest,
         weights,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{facts, shapes};
+    use std::path::PathBuf;
+
+    /// A file of the shared data, or `None` after saying that the test is skipped.
+    fn shared(file: &str) -> Option<serde_json::Value> {
+        let root = std::env::var_os("VOXFIT_SHARED").map_or_else(
+            || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"),
+            PathBuf::from,
+        );
+        let path = root.join("data").join(file);
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            println!("skipped: {} is not there", path.display());
+            return None;
+        };
+        Some(serde_json::from_str(&text).unwrap())
+    }
+
+    #[test]
+    fn every_preset_has_a_right_manifest_facts_and_shapes_at_its_own_roi() {
+        for name in names() {
+            let model = load(name).unwrap();
+            let facts = facts::of(&model.graph).unwrap();
+            let roi = model
+                .manifest
+                .windows
+                .roi_size
+                .map(|v| usize::try_from(v).unwrap());
+            let roi = model.manifest.input.axes.reorder(roi);
+            let shapes = shapes::infer(&model.graph, &roi, 1).unwrap();
+            assert!(
+                facts.n_parameters > 0 && facts::total_flops(&model.graph, &shapes) > 0,
+                "{name}"
+            );
+            assert!(
+                roi.iter().zip(&facts.total_stride).all(|(r, s)| r % s == 0),
+                "{name}"
+            );
+            let mut names: Vec<_> = model.graph.tensors.iter().map(|t| &t.name).collect();
+            names.sort_unstable();
+            assert!(
+                names.windows(2).all(|w| w[0] != w[1]),
+                "{name} has two tensors of one name"
+            );
+        }
+    }
+
+    #[test]
+    fn parameters_of_the_presets_are_those_pytorch_counts() {
+        let Some(rows) = shared("memory/pytorch_live_bytes.json") else {
+            return;
+        };
+        let mut seen = 0;
+        for row in rows["rows"].as_array().unwrap() {
+            let Ok(model) = load(row["net"].as_str().unwrap()) else {
+                continue;
+            };
+            assert_eq!(
+                facts::n_parameters(&model.graph),
+                row["n_params"].as_u64().unwrap(),
+                "{}",
+                row["net"]
+            );
+            seen += 1;
+        }
+        assert!(seen > 10, "only {seen} rows name a preset");
+    }
+
+    #[test]
+    fn the_lung_nodule_network_is_monais_layer_by_layer() {
+        let Some(file) = shared("networks/retinanet_layers.json") else {
+            return;
+        };
+        let model = load("monai-lung-nodule").unwrap();
+        assert_eq!(facts::n_parameters(&model.graph), 20_902_741);
+        for (size, spatial) in [
+            ("192x192x80", [192, 192, 80]),
+            ("512x512x64", [512, 512, 64]),
+        ] {
+            let shapes = shapes::infer(&model.graph, &spatial, 1).unwrap();
+            let made: Vec<_> = model
+                .graph
+                .nodes
+                .iter()
+                .filter(|n| {
+                    !n.name.ends_with("add")
+                        && !n.name.ends_with("interpolate")
+                        && !n.name.contains(".add#")
+                })
+                .map(|n| {
+                    let path = n.name.split('#').next().unwrap().to_owned();
+                    (path, serde_json::json!(shapes[n.outputs[0].index()]))
+                })
+                .collect();
+            let expected: Vec<_> = file[size]["layers"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|l| (l["layer"].as_str().unwrap().to_owned(), l["out"].clone()))
+                .collect();
+            assert_eq!(made, expected);
+        }
+        for (name, shape) in file["state_dict"].as_object().unwrap() {
+            if name.ends_with("num_batches_tracked") {
+                continue;
+            }
+            let id = model.graph.find(name).unwrap();
+            let crate::network::TensorKind::Weight { shape: ours, .. } =
+                &model.graph.tensors[id.index()].kind
+            else {
+                panic!("{name} is not a weight");
+            };
+            assert_eq!(&serde_json::json!(ours), shape, "{name}");
+        }
+    }
+
+    #[test]
+    fn reach_and_stride_of_the_known_networks_are_the_published_ones() {
+        let some = |v: &[usize]| v.iter().map(|n| Some(*n)).collect::<Vec<_>>();
+        let facts = facts::of(&load("monai-lung-nodule").unwrap().graph).unwrap();
+        assert_eq!(facts.total_stride, [16, 16, 8]);
+        let levels = [
+            ([73, 73, 38], [66, 66, 35]),
+            ([93, 93, 48], [86, 86, 45]),
+            ([133, 133, 68], [118, 118, 61]),
+        ];
+        for (i, reach) in facts.reach.iter().enumerate() {
+            assert_eq!(reach.left, some(&levels[i % 3].0), "output {i}");
+            assert_eq!(reach.right, some(&levels[i % 3].1), "output {i}");
+        }
+        for (stages, left, right) in [(4, 44, 37), (5, 92, 77), (6, 188, 157)] {
+            let graph = UNet::cubic(&WIDTHS[..stages], &vec![2; stages], 2, false).graph("plain");
+            let facts = facts::of(&graph).unwrap();
+            assert_eq!(facts.reach[0].left, some(&[left; 3]), "{stages} stages");
+            assert_eq!(facts.reach[0].right, some(&[right; 3]), "{stages} stages");
+            assert_eq!(facts.total_stride, [1 << (stages - 1); 3]);
+        }
+    }
+
+    #[test]
+    fn a_wrong_preset_name_is_answered_with_the_names_there_are() {
+        let error = load("demmo").unwrap_err().to_string();
+        assert!(
+            error.contains("demmo") && error.contains("monai-lung-nodule"),
+            "{error}"
+        );
+    }
 }
