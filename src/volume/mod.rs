@@ -1,5 +1,16 @@
 //! HU voxels in memory: one int16 (or float32) copy with its affine; slices, patches, statistics, window level, phantoms.
 
+pub mod phantom;
+pub mod reorient;
+pub mod resample;
+pub mod sampler;
+pub mod slice;
+mod statistics;
+mod window_level;
+
+pub use statistics::Statistics;
+pub use window_level::{Preset, WindowLevel};
+
 use crate::geometry::{Affine, Extent};
 use std::sync::Arc;
 
