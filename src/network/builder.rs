@@ -230,7 +230,7 @@ impl Builder {
         out
     }
 
-    /// A parametric ReLU with one slope `name.weight`.
+    /// A parametric `ReLU` with one slope `name.weight`.
     pub fn prelu(&mut self, name: &str, x: TensorId) -> TensorId {
         let slope = self.parameter(format!("{name}.weight"), vec![1]);
         let c = self.channels(x);

@@ -263,7 +263,7 @@ pub struct BoxSelector {
     pub score_thresh: f64,
     /// Best candidates kept on each level.
     pub topk_candidates_per_level: usize,
-    /// An IoU above this suppresses the lower score.
+    /// An `IoU` above this suppresses the lower score.
     pub nms_thresh: f64,
     /// Most boxes in the answer.
     pub detections_per_img: usize,
@@ -281,7 +281,7 @@ impl Default for BoxSelector {
 }
 
 /// A label for every voxel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Segmentation {
     /// The output that holds the logits.

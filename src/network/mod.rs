@@ -88,7 +88,7 @@ fn open_weights(graph: &Graph, source: &str) -> Result<Weights, NetworkError> {
         path: None,
     };
     if let Some(seed) = source.strip_prefix("seeded:") {
-        let seed = seed.parse().map_err(|_| {
+        let seed = seed.parse().map_err(|_not_a_number| {
             refuse(format!(
                 "write seeded:N with a whole number N, found \"{source}\""
             ))

@@ -81,6 +81,29 @@ fn seed(graph: &Graph, spatial: &[usize], batch: usize) -> Vec<Vec<usize>> {
         .collect()
 }
 
+/// The shapes of a node's inputs.
+struct Inputs<'a> {
+    ids: &'a [TensorId],
+    shapes: &'a [Vec<usize>],
+}
+
+impl<'a> Inputs<'a> {
+    fn get(&self, i: usize) -> Result<&'a [usize], String> {
+        let id = self.ids.get(i).ok_or_else(|| {
+            let found = self.ids.len();
+            format!("it needs at least {} inputs, found {found}", i + 1)
+        })?;
+        match self.shapes.get(id.index()) {
+            Some(s) if !s.is_empty() => Ok(s),
+            _ => Err(format!("its input {i} is read before it is made")),
+        }
+    }
+
+    fn rest(&self) -> impl Iterator<Item = Result<&'a [usize], String>> {
+        (1..self.ids.len()).map(|i| self.get(i))
+    }
+}
+
 fn node_shapes(
     node: &Node,
     shapes: &[Vec<usize>],
@@ -90,24 +113,15 @@ fn node_shapes(
     if let Op::Other { at, shapes, .. } = &node.op {
         return other(at, shapes, spatial, batch);
     }
-    let shape_of = |i: usize| -> Result<&[usize], String> {
-        let id: &TensorId = node.inputs.get(i).ok_or_else(|| {
-            format!(
-                "it needs at least {} inputs, found {}",
-                i + 1,
-                node.inputs.len()
-            )
-        })?;
-        match shapes.get(id.index()) {
-            Some(s) if !s.is_empty() => Ok(s),
-            _ => Err(format!("its input {i} is read before it is made")),
-        }
+    let inputs = Inputs {
+        ids: &node.inputs,
+        shapes,
     };
-    let x = shape_of(0)?;
-    let (Some(n), Some(channels)) = (x.first().copied(), x.get(1).copied()) else {
+    let x = inputs.get(0)?;
+    let [n, channels, space @ ..] = x else {
         return Err(format!("expected (N, C, spatial...), found {}", text(x)));
     };
-    let space = x.get(2..).unwrap_or(&[]);
+    let (n, channels) = (*n, *channels);
     let made = match &node.op {
         Op::Conv {
             kernel,
@@ -117,8 +131,7 @@ fn node_shapes(
             dilation,
             groups,
         } => {
-            let weight = shape_of(1)?;
-            let out = conv_channels(weight, channels, *groups, kernel)?;
+            let out = conv_channels(inputs.get(1)?, channels, *groups, kernel)?;
             let grown = pad(space, pad_begin, pad_end)?;
             shape(n, out, &slide(&grown, kernel, stride, dilation)?)
         }
@@ -130,44 +143,12 @@ fn node_shapes(
             output_pad,
             groups,
         } => {
-            let weight = shape_of(1)?;
-            let [w_in, w_out, w_kernel @ ..] = weight else {
-                return Err(format!(
-                    "its weight must be (in, out, kernel...), found {}",
-                    text(weight)
-                ));
-            };
-            if *w_in != channels || w_kernel != kernel.as_slice() {
-                return Err(format!(
-                    "its weight {} does not match {channels} channels and kernel {}",
-                    text(weight),
-                    text(kernel)
-                ));
-            }
-            let out = w_out.checked_mul(*groups).ok_or("too many channels")?;
-            shape(
-                n,
-                out,
-                &transpose(space, [kernel, stride, pad_begin, pad_end, output_pad])?,
-            )
+            let out = transpose_channels(inputs.get(1)?, channels, *groups, kernel)?;
+            let geometry = [kernel, stride, pad_begin, pad_end, output_pad];
+            shape(n, out, &transpose(space, geometry)?)
         }
         Op::BatchNorm { .. } | Op::InstanceNorm { .. } | Op::GroupNorm { .. } | Op::PRelu => {
-            if let Op::GroupNorm { groups, .. } = &node.op
-                && (*groups == 0 || channels % groups != 0)
-            {
-                return Err(format!(
-                    "{channels} channels do not divide into {groups} groups"
-                ));
-            }
-            for i in 1..node.inputs.len() {
-                let w = shape_of(i)?;
-                if w != [channels] && !(matches!(node.op, Op::PRelu) && w == [1]) {
-                    return Err(format!(
-                        "expected {channels} values a weight, found {}",
-                        text(w)
-                    ));
-                }
-            }
+            check_channel_weights(&node.op, channels, &inputs)?;
             x.to_vec()
         }
         Op::Activation(_) | Op::Softmax => x.to_vec(),
@@ -185,11 +166,8 @@ fn node_shapes(
             ..
         } => {
             let grown = pad(space, pad_begin, pad_end)?;
-            shape(
-                n,
-                channels,
-                &slide(&grown, kernel, stride, &vec![1; kernel.len()])?,
-            )
+            let ones = vec![1; kernel.len()];
+            shape(n, channels, &slide(&grown, kernel, stride, &ones)?)
         }
         Op::GlobalAvgPool => shape(n, channels, &vec![1; space.len()]),
         Op::UpsampleNearest { scale } | Op::UpsampleLinear { scale, .. } => {
@@ -199,39 +177,87 @@ fn node_shapes(
             shape(n, channels, &scaled.ok_or("the size overflows")?)
         }
         Op::Pad { begin, end, .. } => shape(n, channels, &pad(space, begin, end)?),
-        Op::Add | Op::Mul => {
-            for i in 1..node.inputs.len() {
-                let other = shape_of(i)?;
-                if other != x {
-                    return Err(format!(
-                        "its inputs must have one shape, found {} and {}",
-                        text(x),
-                        text(other)
-                    ));
-                }
-            }
-            x.to_vec()
-        }
-        Op::Concat => {
-            let mut total = 0usize;
-            for i in 0..node.inputs.len() {
-                let other = shape_of(i)?;
-                if other.first() != Some(&n) || other.get(2..) != Some(space) {
-                    return Err(format!(
-                        "its inputs must agree but in channels, found {} and {}",
-                        text(x),
-                        text(other)
-                    ));
-                }
-                total = total
-                    .checked_add(other.get(1).copied().unwrap_or(0))
-                    .ok_or("too many channels")?;
-            }
-            shape(n, total, space)
-        }
+        Op::Add | Op::Mul => same_shapes(x, &inputs)?,
+        Op::Concat => joined(x, &inputs)?,
         Op::Other { .. } => Vec::new(),
     };
     Ok(vec![made])
+}
+
+fn check_channel_weights(op: &Op, channels: usize, inputs: &Inputs<'_>) -> Result<(), String> {
+    if let Op::GroupNorm { groups, .. } = op
+        && (*groups == 0 || !channels.is_multiple_of(*groups))
+    {
+        return Err(format!(
+            "{channels} channels do not divide into {groups} groups"
+        ));
+    }
+    for weight in inputs.rest() {
+        let weight = weight?;
+        if weight != [channels] && !(matches!(op, Op::PRelu) && weight == [1]) {
+            return Err(format!(
+                "expected {channels} values a weight, found {}",
+                text(weight)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn same_shapes(x: &[usize], inputs: &Inputs<'_>) -> Result<Vec<usize>, String> {
+    for other in inputs.rest() {
+        let other = other?;
+        if other != x {
+            return Err(format!(
+                "its inputs must have one shape, found {} and {}",
+                text(x),
+                text(other)
+            ));
+        }
+    }
+    Ok(x.to_vec())
+}
+
+fn joined(x: &[usize], inputs: &Inputs<'_>) -> Result<Vec<usize>, String> {
+    let mut out = x.to_vec();
+    for other in inputs.rest() {
+        let other = other?;
+        if other.len() != x.len() || other.first() != x.first() || other.get(2..) != x.get(2..) {
+            return Err(format!(
+                "its inputs must agree but in channels, found {} and {}",
+                text(x),
+                text(other)
+            ));
+        }
+        if let (Some(sum), Some(more)) = (out.get_mut(1), other.get(1)) {
+            *sum = sum.checked_add(*more).ok_or("too many channels")?;
+        }
+    }
+    Ok(out)
+}
+
+fn transpose_channels(
+    weight: &[usize],
+    channels: usize,
+    groups: usize,
+    kernel: &[usize],
+) -> Result<usize, String> {
+    let [w_in, w_out, w_kernel @ ..] = weight else {
+        return Err(format!(
+            "its weight must be (in, out, kernel...), found {}",
+            text(weight)
+        ));
+    };
+    if *w_in != channels || w_kernel != kernel || groups == 0 || !channels.is_multiple_of(groups) {
+        return Err(format!(
+            "its weight {} in {groups} groups does not match {channels} channels and kernel {}",
+            text(weight),
+            text(kernel)
+        ));
+    }
+    w_out
+        .checked_mul(groups)
+        .ok_or_else(|| "too many channels".to_owned())
 }
 
 fn other(

@@ -127,6 +127,5 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 fn lcm(a: usize, b: usize) -> Option<usize> {
-    let g = gcd(a, b);
-    if g == 0 { None } else { (a / g).checked_mul(b) }
+    a.checked_div(gcd(a, b))?.checked_mul(b)
 }

@@ -30,7 +30,7 @@ impl Weights {
         self.values.iter().map(|(id, v)| (*id, v))
     }
 
-    /// Repeatable values: uniform with the variance that keeps a ReLU network's signal (2 / fan-in), norms at one, the rest at zero.
+    /// Repeatable values: uniform with the variance that keeps a `ReLU` network's signal (2 / fan-in), norms at one, the rest at zero.
     pub fn seeded(graph: &Graph, seed: u64) -> Result<Self, NetworkError> {
         let mut out = Self::default();
         for (id, tensor) in graph.weights() {
@@ -71,7 +71,7 @@ impl Weights {
             let TensorKind::Weight { shape, .. } = &tensor.kind else {
                 continue;
             };
-            let view = file.tensor(&tensor.name).map_err(|_| {
+            let view = file.tensor(&tensor.name).map_err(|_missing| {
                 refuse(format!(
                     "expected a tensor named \"{}\", found none",
                     tensor.name

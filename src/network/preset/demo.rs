@@ -1,6 +1,6 @@
 //! The demo detector: two levels at strides 4 and 8, RetinaNet outputs, 89,245 parameters.
 //!
-//! Layers, with weights as PyTorch stores them (out, in, kernel...), every convolution with a bias, ReLU after each but the outputs:
+//! Layers, with weights as PyTorch stores them (out, in, kernel...), every convolution with a bias, `ReLU` after each but the outputs:
 //!
 //! | module | kernel, stride, padding | weight |
 //! |---|---|---|
@@ -13,7 +13,7 @@
 //! | `head.class_logits` (on both) | 1, 1, 0 | (3, 24, 1, 1, 1): one class x 3 anchors |
 //! | `head.box_regression` (on both) | 1, 1, 0 | (18, 24, 1, 1, 1): anchor by anchor dx dy dz dw dh dd |
 //!
-//! `demo-norm` is the same with `GroupNorm` (4 groups, eps 1e-5, `*.norm.weight` and `*.norm.bias` of 24) between convolution and ReLU
+//! `demo-norm` is the same with `GroupNorm` (4 groups, eps 1e-5, `*.norm.weight` and `*.norm.bias` of 24) between convolution and `ReLU`
 //! of `down1`, `body1`, `body2`, `down2`, `body3` and `head`; not in the stem. A batch norm used in training is folded into the convolutions.
 //! Outputs: class logits of level 0 and 1, then box regression of level 0 and 1. Anchors are in the manifest.
 
@@ -23,7 +23,7 @@ use crate::network::graph::{Act, Graph, TensorId};
 const GROUPS: usize = 4;
 
 /// The graph of `demo`, or of `demo-norm` with `norm`.
-pub fn graph(name: &str, norm: bool) -> Graph {
+pub(super) fn graph(name: &str, norm: bool) -> Graph {
     let mut b = Builder::new(name, 3);
     let x = b.input("image", 1);
     let x = block(&mut b, "stem", x, (16, 2), false);

@@ -7,8 +7,8 @@ const TWO: [usize; 3] = [2; 3];
 const THREE: [usize; 3] = [3; 3];
 const ONE: [usize; 3] = [1; 3];
 
-/// `BasicUNet(3, 1, 3)`: features 32 32 64 128 256 32, instance norm, leaky ReLU 0.1, transposed convolutions.
-pub fn basic_unet(name: &str) -> Graph {
+/// `BasicUNet(3, 1, 3)`: features 32 32 64 128 256 32, instance norm, leaky `ReLU` 0.1, transposed convolutions.
+pub(super) fn basic_unet(name: &str) -> Graph {
     let mut b = Builder::new(name, 3);
     let x = b.input("image", 1);
     let mut x = two_conv(&mut b, "conv_0", x, 32);
@@ -52,7 +52,7 @@ fn two_conv(b: &mut Builder, at: &str, mut x: TensorId, out: usize) -> TensorId 
 }
 
 /// `UNet(3, 1, 3, channels 16 32 64 128 256, strides 2, num_res_units 2)`: instance norm without parameters, `PReLU`.
-pub fn unet_res2(name: &str) -> Graph {
+pub(super) fn unet_res2(name: &str) -> Graph {
     let mut b = Builder::new(name, 3);
     let x = b.input("image", 1);
     let x = unet_level(&mut b, "model", x, (3, &[16, 32, 64, 128, 256]));
@@ -154,7 +154,7 @@ fn norm_act(b: &mut Builder, at: &str, x: TensorId) -> TensorId {
 }
 
 /// `SegResNet(3, init_filters 16, 1, 3)`: group norm before each convolution, linear upsampling.
-pub fn segresnet(name: &str) -> Graph {
+pub(super) fn segresnet(name: &str) -> Graph {
     let mut b = Builder::new(name, 3);
     let x = b.input("image", 1);
     let mut x = b.conv("convInit.conv", x, Conv::k3(16).no_bias());
@@ -202,7 +202,7 @@ fn seg_block(b: &mut Builder, at: &str, x: TensorId) -> TensorId {
 }
 
 /// `DynUNet(3, 1, 3, kernel 3, strides 1 2 2 2 2 2, upsample kernel 2, filters 32 64 128 256 320 320)`.
-pub fn dynunet(name: &str) -> Graph {
+pub(super) fn dynunet(name: &str) -> Graph {
     let mut b = Builder::new(name, 3);
     let x = b.input("image", 1);
     let mut x = dyn_block(&mut b, "input_block", x, (32, 1));

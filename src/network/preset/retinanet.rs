@@ -8,7 +8,7 @@ const NORM_GROUPS: usize = 8;
 const ANCHORS: usize = 3;
 
 /// The graph; node names are PyTorch's module paths.
-pub fn graph(name: &str) -> Graph {
+pub(super) fn graph(name: &str) -> Graph {
     let mut b = Builder::new(name, 3);
     let x = b.input("image", 1);
     let [fine, coarse] = body(&mut b, x);
