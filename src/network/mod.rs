@@ -8,6 +8,8 @@ pub mod graph;
 pub mod manifest;
 pub mod preset;
 mod reach;
+#[cfg(test)]
+mod reach_tests;
 pub mod shapes;
 mod stride;
 pub mod weights;
