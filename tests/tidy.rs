@@ -9,7 +9,6 @@ const RANKS: &[(&str, u8)] = &[
     ("geometry", 0),
     ("jobs", 0),
     ("numeric", 0),
-    ("numeric", 0),
     ("volume", 1),
     ("network", 1),
     ("series", 2),

@@ -1,9 +1,14 @@
 //! Does it fit: schedule, lifetimes, arena, budget. Touches no device: a plan for a card needs no card.
 
+pub mod arena;
 pub mod budget;
 mod error;
+pub mod lifetimes;
+mod lower;
+pub mod schedule;
 
 pub use error::MemoryError;
+pub use schedule::Schedule;
 
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};

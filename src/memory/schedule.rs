@@ -1,0 +1,268 @@
+//! The schedule: what runs, step by step, what lives when, and where in the arena. The plot shows it and the engine runs it.
+
+use super::{MemoryError, Precision, arena, lifetimes, lower};
+use crate::geometry::Extent;
+use crate::network::{Act, Graph, Op, TensorId, shapes};
+use crate::units::Bytes;
+
+/// Everything that one pass over one window (or batch of windows) does and where each value lies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// The network's name.
+    pub network: String,
+    /// The window's size in the tensor's axis order.
+    pub spatial: Vec<usize>,
+    /// Windows per pass.
+    pub batch: usize,
+    /// How values are stored.
+    pub precision: Precision,
+    /// The steps in run order; the first gathers the window, the last hands the outputs over.
+    pub steps: Vec<Step>,
+    /// Every place in the arena; steps refer to them by index.
+    pub tensors: Vec<PlannedTensor>,
+    /// Where the network's inputs lie (indices into `tensors`), in input order.
+    pub inputs: Vec<usize>,
+    /// Where the network's outputs lie (indices into `tensors`), in output order.
+    pub outputs: Vec<usize>,
+    /// The whole arena: what the engine allocates, to the byte.
+    pub arena: Bytes,
+    /// The largest sum of live bytes over the steps: no packing of this schedule can need less.
+    pub lower_bound: Bytes,
+    /// Live bytes step by step.
+    pub timeline: Vec<TimelinePoint>,
+}
+
+/// One place in the arena and the values that take turns in it (an in-place operation overwrites its input).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedTensor {
+    /// Name of the first value in it.
+    pub name: String,
+    /// Shape (batch, channels, spatial...); stored channels last. A scratch place has a single entry, its bytes.
+    pub shape: Vec<usize>,
+    /// Bytes it takes.
+    pub bytes: Bytes,
+    /// First step at which it lives.
+    pub first: usize,
+    /// First step at which it lives no more.
+    pub last: usize,
+    /// Bytes from the start of the arena.
+    pub offset: Bytes,
+    /// The graph's tensors that lie here one after the other; none for scratch.
+    pub values: Vec<TensorId>,
+}
+
+/// One step of the schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Name of its first node, or what it does.
+    pub name: String,
+    /// The graph's nodes that it does in one go, in order.
+    pub nodes: Vec<usize>,
+    /// What it computes before the epilogue.
+    pub kernel: Kernel,
+    /// Places it reads its operands from, in operand order (a convolution reads several as one, joined along the channels).
+    pub sources: Vec<usize>,
+    /// What is done to each value before it is stored, in order.
+    pub posts: Vec<Post>,
+    /// The place it writes, if it makes a value.
+    pub target: Option<usize>,
+    /// Room for sums over space.
+    pub scratch: Option<usize>,
+    /// All places it reads, sources and epilogue.
+    pub reads: Vec<usize>,
+    /// All places it writes, target and scratch.
+    pub writes: Vec<usize>,
+}
+
+/// What a step computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// Copies the window from the prepared volume.
+    Gather,
+    /// The operation of this node; a batch norm that follows may be folded into its weights.
+    Node {
+        /// Index into the graph's nodes.
+        node: usize,
+        /// Index of the folded batch norm's node.
+        batch_norm: Option<usize>,
+    },
+    /// Only the epilogue, on the first source.
+    Pointwise,
+    /// Hands the outputs to the stitcher.
+    Outputs,
+}
+
+/// One part of a step's epilogue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Post {
+    /// An activation.
+    Act(Act),
+    /// A parametric ReLU: the node with its slopes.
+    PRelu(usize),
+    /// The value at the same position in this place is added.
+    Add(usize),
+    /// The value is multiplied by the one at the same position in this place.
+    Mul(usize),
+}
+
+/// What lives at one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimelinePoint {
+    /// Index of the step.
+    pub step: usize,
+    /// Its name.
+    pub name: String,
+    /// Bytes of all that lives at it.
+    pub live: Bytes,
+    /// What lives at it (indices into `Schedule::tensors`).
+    pub tensors: Vec<usize>,
+}
+
+impl Schedule {
+    /// The step with the most live bytes (the first of several).
+    pub fn peak_step(&self) -> usize {
+        let mut best = 0;
+        for point in &self.timeline {
+            if point.live > self.timeline[best].live {
+                best = point.step;
+            }
+        }
+        best
+    }
+
+    /// The node whose operation cannot run here (only planned), if there is one.
+    pub fn unsupported<'a>(&self, graph: &'a Graph) -> Option<&'a str> {
+        self.steps.iter().flat_map(|s| &s.nodes).find_map(|&n| {
+            let node = graph.nodes.get(n)?;
+            matches!(node.op, Op::Other { .. }).then_some(node.name.as_str())
+        })
+    }
+}
+
+/// Plans one pass of `graph` over a window of `spatial` voxels (the tensor's axis order), `batch` windows at a time.
+pub fn plan(
+    graph: &Graph,
+    spatial: &[usize],
+    batch: usize,
+    precision: Precision,
+) -> Result<Schedule, MemoryError> {
+    let roi = as_extent(spatial);
+    if batch == 0 {
+        return Err(MemoryError::EmptyBatch);
+    }
+    if spatial.contains(&0) {
+        return Err(MemoryError::EmptyRoi { roi });
+    }
+    let value_bytes = match precision {
+        Precision::Fp32 => 4,
+        Precision::Fp16 | Precision::Bf16 => 2,
+        Precision::Amp => {
+            return Err(MemoryError::Unsupported {
+                what: "amp is PyTorch's mixed precision and not one of Voxfit's own runtime"
+                    .to_owned(),
+                instead: "ask for fp32, fp16 or bf16, or for the PyTorch runtime".to_owned(),
+            });
+        }
+    };
+    let shapes = shapes::infer(graph, spatial, batch).map_err(|e| MemoryError::Shapes {
+        network: graph.name.clone(),
+        roi,
+        reason: e.to_string(),
+    })?;
+    let lowered = lower::lower(graph);
+    let mut placed = lifetimes::place(graph, &lowered, &shapes, value_bytes).ok_or_else(|| {
+        MemoryError::TooLarge {
+            what: "an activation".to_owned(),
+            roi,
+        }
+    })?;
+    let arena = arena::pack(&mut placed.tensors).ok_or_else(|| MemoryError::TooLarge {
+        what: "the arena".to_owned(),
+        roi,
+    })?;
+    let timeline = lifetimes::timeline(&placed.steps, &placed.tensors);
+    let lower_bound = timeline.iter().map(|p| p.live).max().unwrap_or_default();
+    Ok(Schedule {
+        network: graph.name.clone(),
+        spatial: spatial.to_vec(),
+        batch,
+        precision,
+        steps: placed.steps,
+        tensors: placed.tensors,
+        inputs: placed.inputs,
+        outputs: placed.outputs,
+        arena,
+        lower_bound,
+        timeline,
+    })
+}
+
+/// A size for messages, whatever the number of axes.
+fn as_extent(spatial: &[usize]) -> Extent {
+    let at = |i: usize| spatial.get(i).copied().unwrap_or(1);
+    Extent::new(at(0), at(1), at(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::preset;
+
+    fn demo(name: &str, spatial: [usize; 3]) -> (Graph, Schedule) {
+        let graph = preset::load(name).unwrap().graph;
+        let schedule = plan(&graph, &spatial, 1, Precision::Fp32).unwrap();
+        (graph, schedule)
+    }
+
+    #[test]
+    fn every_node_runs_exactly_once_and_only_on_what_is_there() {
+        for name in ["demo", "demo-norm"] {
+            let (graph, schedule) = demo(name, [64, 64, 32]);
+            let mut done: Vec<usize> = schedule
+                .steps
+                .iter()
+                .flat_map(|s| s.nodes.clone())
+                .collect();
+            done.sort_unstable();
+            let concats = graph.nodes.iter().filter(|n| n.op == Op::Concat).count();
+            assert!(
+                done.len() + concats >= graph.nodes.len(),
+                "{name}: nodes are missing"
+            );
+            done.dedup();
+            assert!(done.len() <= graph.nodes.len());
+            for (i, step) in schedule.steps.iter().enumerate() {
+                for &r in &step.reads {
+                    let t = &schedule.tensors[r];
+                    assert!(
+                        t.first < i && i < t.last,
+                        "{}: {} does not live",
+                        step.name,
+                        t.name
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_arena_is_at_the_lower_bound() {
+        for name in ["demo", "demo-norm"] {
+            for spatial in [[64, 64, 32], [128, 128, 64], [96, 80, 48]] {
+                let (_, s) = demo(name, spatial);
+                let ratio = s.arena.0 as f64 / s.lower_bound.0 as f64;
+                println!("{name} {spatial:?}: arena {} ratio {ratio:.3}", s.arena);
+                assert_eq!(s.arena, s.lower_bound, "{name} {spatial:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn half_precision_halves_what_lives_between_norms() {
+        let (graph, full) = demo("demo", [64, 64, 32]);
+        let half = plan(&graph, &[64, 64, 32], 1, Precision::Fp16).unwrap();
+        assert_eq!(half.arena.0 * 2, full.arena.0);
+        let refused = plan(&graph, &[64, 64, 32], 1, Precision::Amp).unwrap_err();
+        assert!(refused.to_string().contains("PyTorch"));
+    }
+}
