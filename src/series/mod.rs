@@ -1,2 +1,27 @@
-//! DICOM files to volumes: scan, group, order, decode, checks.
+//! DICOM files to volumes: scan (headers only), group, order, decode, checks. What is odd comes back as warnings in words.
 #![warn(clippy::indexing_slicing)]
+
+mod content;
+mod dataset;
+mod decode;
+mod dicomdir;
+mod element;
+mod error;
+mod frames;
+mod group;
+mod header;
+mod info;
+mod load;
+mod scan;
+mod stack;
+mod steps;
+mod text;
+mod values;
+
+pub use error::SeriesError;
+pub use info::{
+    DecodedSlice, Loaded, Scan, SeriesInfo, SeriesJson, Skipped, SliceInfo, SliceValues, Warning,
+    WarningCode,
+};
+pub use load::load;
+pub use scan::scan;

@@ -1,0 +1,192 @@
+//! Measures the steps from slice to slice: the commonest one, gaps, jitter, lean (gantry tilt) and straightness.
+
+use super::frames::{dot, norm, scale, sub};
+use super::group::{height, names, normal};
+use super::header::Source;
+use super::{Warning, WarningCode};
+
+/// Steps within this of the commonest (mm) count as equal.
+const JITTER: f64 = 0.01;
+/// Slices further than this (mm) beside the straight line through the stack are told.
+const BESIDE: f64 = 0.1;
+
+/// What the positions of a stack say.
+#[derive(Clone, Debug)]
+pub(super) struct Steps {
+    /// Vector from one slice to the next, mm; a unit normal where unknown.
+    pub(super) step: [f64; 3],
+    /// Distance between slices along the normal, mm.
+    pub(super) along_normal: Option<f64>,
+    pub(super) warnings: Vec<Warning>,
+    /// Whether one affine tells every slice's position.
+    pub(super) straight: bool,
+}
+
+/// Measures the steps of slices that are in order.
+pub(super) fn measure(sources: &[Source]) -> Steps {
+    let normal = sources.first().and_then(normal);
+    let unknown = |warnings| Steps {
+        step: normal.unwrap_or([0.0, 0.0, 1.0]),
+        along_normal: None,
+        warnings,
+        straight: false,
+    };
+    if sources.len() == 1 {
+        return unknown(vec![Warning {
+            code: WarningCode::SingleSlice,
+            text: "one slice only: the distance between slices is unknown".to_owned(),
+            files: Vec::new(),
+        }]);
+    }
+    let Some(normal) = normal else {
+        return unknown(Vec::new());
+    };
+    let heights: Option<Vec<f64>> = sources.iter().map(|s| height(s, normal)).collect();
+    let (Some(heights), Some(first), Some(last)) = (
+        heights,
+        sources.first().and_then(|s| s.plane().position),
+        sources.last().and_then(|s| s.plane().position),
+    ) else {
+        return unknown(Vec::new());
+    };
+    let gaps: Vec<f64> = heights
+        .windows(2)
+        .filter_map(|w| match w {
+            [a, b] => Some(b - a),
+            _ => None,
+        })
+        .collect();
+    let total: f64 = gaps.iter().sum();
+    let Some(common) = commonest(&gaps).filter(|_| total > 0.0) else {
+        return unknown(Vec::new());
+    };
+    let uniform = gaps.iter().all(|g| (g - common).abs() <= JITTER + 1e-9);
+    let across = sub(last, first);
+    let step = if uniform {
+        scale(across, 1.0 / gaps.len() as f64)
+    } else {
+        scale(across, common / total)
+    };
+    let mut warnings = Vec::new();
+    if !uniform {
+        warnings.extend(uneven(sources, &gaps, common));
+    }
+    let beside = furthest_beside(sources, &heights, first, scale(across, 1.0 / total));
+    if beside > BESIDE {
+        warnings.push(Warning {
+            code: WarningCode::NotStraight,
+            text: format!(
+                "slices do not lie on one straight line: one is {beside:.2} mm beside it, expected less than {BESIDE} mm"
+            ),
+            files: Vec::new(),
+        });
+    }
+    warnings.extend(lean(sources, step, normal));
+    Steps {
+        step,
+        along_normal: Some(dot(step, normal)),
+        warnings,
+        straight: uniform && beside <= BESIDE,
+    }
+}
+
+/// The step that most steps agree on within the jitter; of equally common ones the smaller.
+fn commonest(gaps: &[f64]) -> Option<f64> {
+    let mut sorted = gaps.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let mut best: Option<(usize, f64)> = None;
+    let mut end = 0;
+    for (start, &low) in sorted.iter().enumerate() {
+        while sorted.get(end).is_some_and(|&g| g - low <= 2.0 * JITTER) {
+            end += 1;
+        }
+        let count = end - start;
+        if best.is_none_or(|(n, _)| count > n) {
+            best = sorted.get(start + count / 2).map(|&middle| (count, middle));
+        }
+    }
+    best.map(|(_, g)| g)
+}
+
+/// Names what is uneven: a gap of whole steps is missing slices, anything else an odd step.
+fn uneven(sources: &[Source], gaps: &[f64], common: f64) -> Vec<Warning> {
+    let (mut missing, mut odd) = (Vec::new(), Vec::new());
+    let (mut missing_files, mut odd_files) = (Vec::new(), Vec::new());
+    let mut n_missing = 0.0;
+    for ((k, pair), &gap) in sources.windows(2).enumerate().zip(gaps) {
+        let [a, b] = pair else { continue };
+        if (gap - common).abs() <= JITTER + 1e-9 {
+            continue;
+        }
+        let times = (gap / common).round();
+        let whole = times >= 2.0 && (gap - times * common).abs() <= 0.1 * common;
+        let between = format!("{} and {}", a.file.name, b.file.name);
+        let pair_files = [a.file.name.clone(), b.file.name.clone()];
+        if whole {
+            n_missing += times - 1.0;
+            missing.push(format!(
+                "{} after slice {k} (between {between}: {gap:.3} mm, expected {common:.3} mm)",
+                times - 1.0
+            ));
+            missing_files.extend(pair_files);
+        } else {
+            odd.push(format!(
+                "after slice {k} (between {between}): {gap:.3} mm, expected {common:.3} mm"
+            ));
+            odd_files.extend(pair_files);
+        }
+    }
+    let mut out = Vec::new();
+    if !missing.is_empty() {
+        out.push(Warning {
+            code: WarningCode::MissingSlices,
+            text: format!("{n_missing} slice(s) are missing: {}", names(&missing)),
+            files: missing_files,
+        });
+    }
+    if !odd.is_empty() {
+        out.push(Warning {
+            code: WarningCode::UnevenSteps,
+            text: format!("steps between slices are uneven: {}", names(&odd)),
+            files: odd_files,
+        });
+    }
+    out
+}
+
+/// How far a slice lies beside the line through first and last slice, mm.
+fn furthest_beside(sources: &[Source], heights: &[f64], first: [f64; 3], slope: [f64; 3]) -> f64 {
+    let base = heights.first().copied().unwrap_or_default();
+    sources
+        .iter()
+        .zip(heights)
+        .filter_map(|(s, h)| {
+            let expected = scale(slope, h - base);
+            Some(norm(sub(sub(s.plane().position?, first), expected)))
+        })
+        .fold(0.0, f64::max)
+}
+
+/// The angle between step and normal, with its sign down the columns.
+fn lean(sources: &[Source], step: [f64; 3], normal: [f64; 3]) -> Option<Warning> {
+    let plane = sources.first()?.plane();
+    let (row, column) = (plane.row?, plane.column?);
+    let up = dot(step, normal);
+    let down = dot(step, column).atan2(up).to_degrees();
+    let side = dot(step, row).atan2(up).to_degrees();
+    if down.abs().max(side.abs()) < 0.1 {
+        return None;
+    }
+    let sideways = if side.abs() < 0.1 {
+        String::new()
+    } else {
+        format!(" and {side:.2} degrees along the rows")
+    };
+    Some(Warning {
+        code: WarningCode::GantryTilt,
+        text: format!(
+            "slices lean against their step by {down:.2} degrees down the columns{sideways} (gantry tilt): the volume is sheared; positions and boxes stay right, and a straight grid can be resampled"
+        ),
+        files: Vec::new(),
+    })
+}
