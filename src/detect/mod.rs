@@ -1,5 +1,14 @@
 //! From head maps to boxes: anchors, decoding, suppression.
 
+mod anchors;
+mod select;
+
+pub use anchors::{AnchorSpec, LevelAnchors};
+pub use select::{
+    BoxSelector, Candidate, Candidates, DetectError, LevelMaps, candidates, decode, decode_level,
+    suppress,
+};
+
 use crate::geometry::BoxF;
 use serde::{Deserialize, Serialize};
 

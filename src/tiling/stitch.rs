@@ -1,6 +1,6 @@
 //! From windows to whole outputs: blended by weights, or copied core by core. All of it in the tensor's axis order.
 
-use super::{Blend, Layout, TilingPlan, importance};
+use super::{Layout, TilingPlan, importance};
 use crate::geometry::VoxelBox;
 use crate::units::Bytes;
 
@@ -402,7 +402,7 @@ impl Stitched {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{AxesOrder, Facts, TilingSpec, plan};
+    use super::super::{AxesOrder, Blend, Facts, TilingSpec, plan};
     use super::*;
     use crate::geometry::Extent;
 
