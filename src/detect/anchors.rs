@@ -1,5 +1,6 @@
 //! Anchors as MONAI lays them, computed where they are needed. Everything in the tensor's axis order.
 
+use crate::network::manifest::{Anchors, Axes};
 use serde::{Deserialize, Serialize};
 
 /// Shapes of the anchors at every position, and how they grow from level to level.
@@ -21,6 +22,15 @@ pub struct LevelAnchors {
 }
 
 impl AnchorSpec {
+    /// The anchors of a manifest, whose shapes are x, y, z, in the tensor's axis order.
+    pub fn of(anchors: &Anchors, axes: Axes) -> Self {
+        let shapes = anchors.base_shapes.iter();
+        Self {
+            base_shapes: shapes.map(|s| axes.reorder(*s)).collect(),
+            level_scales: anchors.level_scales.clone(),
+        }
+    }
+
     /// The anchors of `level` for a head map of `grid` positions over a padded image; `None` for a level without a scale.
     pub fn level(
         &self,

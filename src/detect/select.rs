@@ -1,6 +1,7 @@
 //! MONAI's box selector: threshold, top candidates of each level, clip, drop the small, suppress the doubles.
 
 use super::anchors::{AnchorSpec, LevelAnchors};
+use crate::network::manifest;
 use crate::numeric::{exp, sigmoid};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -30,6 +31,21 @@ impl Default for BoxSelector {
             topk_candidates_per_level: 1000,
             nms_thresh: 0.22,
             detections_per_img: 300,
+        }
+    }
+}
+
+impl From<&manifest::BoxSelector> for BoxSelector {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "scores are float32, and so are the thresholds they are held against"
+    )]
+    fn from(s: &manifest::BoxSelector) -> Self {
+        Self {
+            score_thresh: s.score_thresh as f32,
+            topk_candidates_per_level: s.topk_candidates_per_level,
+            nms_thresh: s.nms_thresh as f32,
+            detections_per_img: s.detections_per_img,
         }
     }
 }

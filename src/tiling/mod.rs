@@ -6,11 +6,14 @@ mod place;
 mod spec;
 pub mod stitch;
 
+pub use crate::network::manifest::Axes as AxesOrder;
 pub use exactness::{Exactness, ExactnessVerdict, PlanWarning, forecast, warnings};
 pub use place::plan;
 pub use spec::{Choice, parse_overlap, parse_roi};
 
 use crate::geometry::{Axis, Extent, VoxelBox};
+use crate::network;
+use crate::network::manifest::{BlendMode, WindowLayout, Windows};
 use serde::{Deserialize, Serialize};
 
 /// Most windows that one plan may hold; beyond it a plan is a typing error.
@@ -61,27 +64,6 @@ impl Layout {
     }
 }
 
-/// Order of a tensor's spatial axes, slowest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AxesOrder {
-    /// MONAI: x slowest, z fastest.
-    #[default]
-    Xyz,
-    /// nnU-Net: z slowest, x fastest.
-    Zyx,
-}
-
-impl AxesOrder {
-    /// A triple in x, y, z order as the tensor orders it; its own inverse.
-    pub fn permute<T: Copy>(self, [a, b, c]: [T; 3]) -> [T; 3] {
-        match self {
-            Self::Xyz => [a, b, c],
-            Self::Zyx => [c, b, a],
-        }
-    }
-}
-
 /// What the user chose about windows. A roi entry of 0 means the whole axis (typed as 0 or -1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TilingSpec {
@@ -93,6 +75,47 @@ pub struct TilingSpec {
     pub blend: Blend,
     /// Placement rule.
     pub layout: Layout,
+}
+
+impl From<BlendMode> for Blend {
+    fn from(mode: BlendMode) -> Self {
+        match mode {
+            BlendMode::Constant => Self::Constant,
+            BlendMode::Gaussian => Self::Gaussian,
+        }
+    }
+}
+
+impl From<WindowLayout> for Layout {
+    fn from(layout: WindowLayout) -> Self {
+        match layout {
+            WindowLayout::Monai => Self::Monai,
+            WindowLayout::Nnunet => Self::Nnunet,
+            WindowLayout::Aligned => Self::Aligned,
+        }
+    }
+}
+
+impl From<&Windows> for TilingSpec {
+    /// What a manifest proposes; in the aligned layout overlap and blend are derived and fall away.
+    fn from(w: &Windows) -> Self {
+        let layout = w.layout.into();
+        let aligned = layout == Layout::Aligned;
+        Self {
+            roi_size: w.roi_size.map(|n| usize::try_from(n).unwrap_or(0)).into(),
+            overlap: if aligned {
+                [0.0; 3]
+            } else {
+                w.overlap.per_axis()
+            },
+            blend: if aligned {
+                Blend::Constant
+            } else {
+                w.blend.into()
+            },
+            layout,
+        }
+    }
 }
 
 /// What placement and forecast need to know of a network; triples are x, y, z.
@@ -122,6 +145,24 @@ impl Facts {
             spatial_norms: Vec::new(),
             axes,
             known: false,
+        }
+    }
+
+    /// The facts of a network whose tensors have this order of axes.
+    pub fn of(facts: &network::Facts, axes: AxesOrder) -> Self {
+        let reach = facts.reach_max();
+        let three = |list: &[Option<usize>]| -> [Option<usize>; 3] {
+            axes.reorder(std::array::from_fn(|a| list.get(a).copied().flatten()))
+        };
+        Self {
+            total_stride: axes.reorder(std::array::from_fn(|a| {
+                facts.total_stride.get(a).copied().unwrap_or(1)
+            })),
+            reach_left: three(&reach.left),
+            reach_right: three(&reach.right),
+            spatial_norms: facts.spatial_norms.clone(),
+            axes,
+            known: true,
         }
     }
 

@@ -51,12 +51,12 @@ pub fn plan(spec: &TilingSpec, volume: Extent, facts: &Facts) -> Result<TilingPl
 
 /// All combinations, the tensor's first axis slowest.
 fn product(axes: &[AxisPlan], roi: [usize; 3], facts: &Facts) -> Vec<Window> {
-    let [slow, middle, fast] = facts.axes.permute([0, 1, 2]);
+    let [slow, middle, fast] = facts.axes.reorder([0, 1, 2]);
     let mut windows = Vec::new();
     for &s in &axes[slow].places {
         for &m in &axes[middle].places {
             for &f in &axes[fast].places {
-                let [x, y, z] = facts.axes.permute([s, m, f]);
+                let [x, y, z] = facts.axes.reorder([s, m, f]);
                 windows.push(Window {
                     roi: VoxelBox::at([x.0, y.0, z.0], roi.into()),
                     core: VoxelBox {

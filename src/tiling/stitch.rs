@@ -13,6 +13,15 @@ pub struct OutputShape {
     pub spatial: [usize; 3],
 }
 
+/// Where the channels of a window's output lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelOrder {
+    /// `(channels, axis 0, axis 1, axis 2)`.
+    First,
+    /// `(axis 0, axis 1, axis 2, channels)`.
+    Last,
+}
+
 /// How one output lies in the padded volume.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Zoom {
@@ -33,6 +42,10 @@ impl Zoom {
         };
         zoom.full = std::array::from_fn(|a| zoom.at(a, padded[a]));
         zoom
+    }
+
+    fn place(&self, p: [usize; 3]) -> [usize; 3] {
+        std::array::from_fn(|a| self.at(a, p[a]))
     }
 
     /// int(position x zoom) along an axis, as MONAI computes it: in float64.
@@ -137,15 +150,15 @@ pub struct Stitcher {
 
 fn permuted(b: &VoxelBox, plan: &TilingPlan) -> VoxelBox {
     VoxelBox {
-        min: plan.axes.permute(b.min),
-        max: plan.axes.permute(b.max),
+        min: plan.axes.reorder(b.min),
+        max: plan.axes.reorder(b.max),
     }
 }
 
 /// Host bytes that the sums and the count maps of a plan take.
 pub fn bytes_needed(plan: &TilingPlan, shapes: &[OutputShape]) -> (Bytes, Bytes) {
-    let roi = plan.axes.permute(plan.roi.to_array());
-    let padded = plan.axes.permute(plan.padded.to_array());
+    let roi = plan.axes.reorder(plan.roi.to_array());
+    let padded = plan.axes.reorder(plan.padded.to_array());
     let copies = plan.spec.layout == Layout::Aligned;
     let (mut sums, mut counts) = (Bytes::ZERO, Bytes::ZERO);
     for s in shapes {
@@ -178,8 +191,8 @@ impl Stitcher {
         shapes: &[OutputShape],
         sigma_scale: f64,
     ) -> Result<Self, StitchError> {
-        let roi = plan.axes.permute(plan.roi.to_array());
-        let padded = plan.axes.permute(plan.padded.to_array());
+        let roi = plan.axes.reorder(plan.roi.to_array());
+        let padded = plan.axes.reorder(plan.padded.to_array());
         let copies = plan.spec.layout == Layout::Aligned;
         let (sums, counts) = bytes_needed(plan, shapes);
         let needed = sums.saturating_add(counts);
@@ -235,37 +248,39 @@ impl Stitcher {
         })
     }
 
-    /// Adds one window's outputs, each C order `(channels, axis 0, axis 1, axis 2)`. Windows are added in plan order.
-    pub fn add(&mut self, window: usize, outputs: &[&[f32]]) -> Result<(), StitchError> {
+    /// Adds one output of one window. Windows are added in plan order, each output once.
+    pub fn add(
+        &mut self,
+        window: usize,
+        output: usize,
+        values: &[f32],
+        order: ChannelOrder,
+    ) -> Result<(), StitchError> {
         let (roi, core) = (self.roi[window], self.core[window]);
-        for (i, (acc, values)) in self.outputs.iter_mut().zip(outputs).enumerate() {
-            let expected = acc.channels * acc.zoom.patch.iter().product::<usize>();
-            if values.len() != expected {
-                return Err(StitchError::Length {
-                    output: i,
-                    window,
-                    expected,
-                    found: values.len(),
-                });
-            }
-            let landed: [usize; 3] =
-                std::array::from_fn(|a| acc.zoom.at(a, roi.max[a]) - acc.zoom.at(a, roi.min[a]));
-            let fits = (0..3).all(|a| {
-                landed[a] == acc.zoom.patch[a] && acc.zoom.at(a, roi.max[a]) <= acc.zoom.full[a]
+        let acc = &mut self.outputs[output];
+        let expected = acc.channels * acc.zoom.patch.iter().product::<usize>();
+        if values.len() != expected {
+            return Err(StitchError::Length {
+                output,
+                window,
+                expected,
+                found: values.len(),
             });
-            if !fits {
-                return Err(StitchError::Misfit {
-                    output: i,
-                    window,
-                    landed,
-                    found: acc.zoom.patch,
-                });
-            }
-            if self.copies {
-                acc.copy(&roi, &core, values);
-            } else {
-                acc.blend(&roi, values);
-            }
+        }
+        let (min, max) = (acc.zoom.place(roi.min), acc.zoom.place(roi.max));
+        let landed: [usize; 3] = std::array::from_fn(|a| max[a] - min[a]);
+        if landed != acc.zoom.patch || (0..3).any(|a| max[a] > acc.zoom.full[a]) {
+            return Err(StitchError::Misfit {
+                output,
+                window,
+                landed,
+                found: acc.zoom.patch,
+            });
+        }
+        if self.copies {
+            acc.copy(&roi, &core, values, order);
+        } else {
+            acc.blend(&roi, values, order);
         }
         Ok(())
     }
@@ -283,7 +298,7 @@ impl Stitcher {
 impl Accumulator {
     /// Calls `row(index in the patch, index in the whole, length)` for each run of fastest-axis voxels in `part` of a window.
     fn rows(&self, roi: &VoxelBox, part: &VoxelBox, mut row: impl FnMut(usize, usize, usize)) {
-        let at = |p: [usize; 3]| -> [usize; 3] { std::array::from_fn(|a| self.zoom.at(a, p[a])) };
+        let at = |p| self.zoom.place(p);
         let (origin, lo, hi) = (at(roi.min), at(part.min), at(part.max));
         let (patch, full) = (self.zoom.patch, self.zoom.full);
         let n = hi[2] - lo[2];
@@ -296,38 +311,44 @@ impl Accumulator {
         }
     }
 
-    fn blend(&mut self, roi: &VoxelBox, values: &[f32]) {
-        let (patch, full) = (
-            self.zoom.patch.iter().product::<usize>(),
-            self.zoom.full.iter().product::<usize>(),
-        );
-        let weight = std::mem::take(&mut self.weight);
+    /// First value and step of a channel's values in one window's output.
+    fn channel(&self, channel: usize, order: ChannelOrder) -> (usize, usize) {
+        match order {
+            ChannelOrder::First => (channel * self.zoom.patch.iter().product::<usize>(), 1),
+            ChannelOrder::Last => (channel, self.channels),
+        }
+    }
+
+    fn blend(&mut self, roi: &VoxelBox, values: &[f32], order: ChannelOrder) {
+        let full = self.zoom.full.iter().product::<usize>();
         let mut count = std::mem::take(&mut self.count);
         let mut sum = std::mem::take(&mut self.sum);
         self.rows(roi, roi, |from, to, n| {
-            let w = &weight[from..from + n];
+            let w = &self.weight[from..from + n];
             for (c, w) in count[to..to + n].iter_mut().zip(w) {
                 *c += w;
             }
             for ch in 0..self.channels {
-                let v = &values[ch * patch + from..][..n];
+                let (first, step) = self.channel(ch, order);
+                let v = values[first + from * step..].iter().step_by(step);
                 for ((s, v), w) in sum[ch * full + to..][..n].iter_mut().zip(v).zip(w) {
                     *s += v * w;
                 }
             }
         });
-        (self.weight, self.count, self.sum) = (weight, count, sum);
+        (self.count, self.sum) = (count, sum);
     }
 
-    fn copy(&mut self, roi: &VoxelBox, core: &VoxelBox, values: &[f32]) {
-        let (patch, full) = (
-            self.zoom.patch.iter().product::<usize>(),
-            self.zoom.full.iter().product::<usize>(),
-        );
+    fn copy(&mut self, roi: &VoxelBox, core: &VoxelBox, values: &[f32], order: ChannelOrder) {
+        let full = self.zoom.full.iter().product::<usize>();
         let mut sum = std::mem::take(&mut self.sum);
         self.rows(roi, core, |from, to, n| {
             for ch in 0..self.channels {
-                sum[ch * full + to..][..n].copy_from_slice(&values[ch * patch + from..][..n]);
+                let (first, step) = self.channel(ch, order);
+                let v = values[first + from * step..].iter().step_by(step);
+                for (s, v) in sum[ch * full + to..][..n].iter_mut().zip(v) {
+                    *s = *v;
+                }
             }
         });
         self.sum = sum;
@@ -432,18 +453,18 @@ mod tests {
     fn stitch_identity(plan: &TilingPlan) -> Stitched {
         let shape = OutputShape {
             channels: 1,
-            spatial: plan.axes.permute(plan.roi.to_array()),
+            spatial: plan.axes.reorder(plan.roi.to_array()),
         };
         let mut s = Stitcher::new(plan, &[shape], importance::SIGMA_SCALE).unwrap();
         for (i, w) in plan.windows.iter().enumerate() {
-            let (lo, hi) = (plan.axes.permute(w.roi.min), plan.axes.permute(w.roi.max));
+            let (lo, hi) = (plan.axes.reorder(w.roi.min), plan.axes.reorder(w.roi.max));
             let mut patch = Vec::new();
             for a in lo[0]..hi[0] {
                 for b in lo[1]..hi[1] {
                     patch.extend((lo[2]..hi[2]).map(|c| value([a, b, c])));
                 }
             }
-            s.add(i, &[&patch]).unwrap();
+            s.add(i, 0, &patch, ChannelOrder::First).unwrap();
         }
         s.finish().remove(0)
     }
@@ -507,6 +528,27 @@ mod tests {
     }
 
     #[test]
+    fn channels_first_and_last_stitch_alike() {
+        let plan = planned(Layout::Monai, Blend::Gaussian, [18, 14, 10]);
+        let shape = OutputShape {
+            channels: 3,
+            spatial: [8, 6, 8],
+        };
+        let n = 8 * 6 * 8;
+        let first: Vec<f32> = (0..3 * n).map(|i| (i % 101) as f32).collect();
+        let last: Vec<f32> = (0..3 * n).map(|i| first[(i % 3) * n + i / 3]).collect();
+        let both =
+            [(&first, ChannelOrder::First), (&last, ChannelOrder::Last)].map(|(v, order)| {
+                let mut s = Stitcher::new(&plan, &[shape], 0.125).unwrap();
+                for w in 0..plan.n_windows() {
+                    s.add(w, 0, v, order).unwrap();
+                }
+                s.finish()
+            });
+        assert_eq!(both[0], both[1]);
+    }
+
+    #[test]
     fn an_output_of_another_length_is_one_sentence() {
         let plan = planned(Layout::Monai, Blend::Constant, [18, 14, 10]);
         let shape = OutputShape {
@@ -514,7 +556,10 @@ mod tests {
             spatial: [8, 6, 8],
         };
         let mut s = Stitcher::new(&plan, &[shape], 0.125).unwrap();
-        let said = s.add(0, &[&[0.0; 7]]).unwrap_err().to_string();
+        let said = s
+            .add(0, 0, &[0.0; 7], ChannelOrder::Last)
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("has 7 values; 384 were planned"), "{said}");
     }
 }
