@@ -1,4 +1,4 @@
-//! exp and sigmoid as one fused multiply-add polynomial, so that every engine, importance map and detector agrees on the bits.
+//! exp, sigmoid, tanh and erf as one fused multiply-add polynomial, so that every engine, importance map and detector agrees on the bits.
 //! Nothing here calls libm: the same coefficients in the same order belong in any other engine's kernels.
 
 /// log2(e).
@@ -46,6 +46,39 @@ pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
+/// Hyperbolic tangent, NaN passed on.
+#[inline]
+pub fn tanh(x: f32) -> f32 {
+    let z = x * x;
+    if z < 0.39 {
+        let mut p = -5.704_988_7e-3_f32;
+        for c in [
+            2.063_908_8e-2,
+            -5.373_971_6e-2,
+            1.333_144_2e-1,
+            -3.333_328e-1,
+        ] {
+            p = p.mul_add(z, c);
+        }
+        return (p * z).mul_add(x, x);
+    }
+    let y = 1.0 - 2.0 / (exp(2.0 * x.abs()) + 1.0);
+    y.copysign(x)
+}
+
+/// The error function within 2e-7 (Abramowitz and Stegun 7.1.26), NaN passed on.
+#[inline]
+pub fn erf(x: f32) -> f32 {
+    let a = x.abs();
+    let t = 1.0 / a.mul_add(0.327_591_1, 1.0);
+    let mut p = 1.061_405_4_f32;
+    for c in [-1.453_152, 1.421_413_8, -0.284_496_74, 0.254_829_6] {
+        p = p.mul_add(t, c);
+    }
+    let y = 1.0 - p * t * exp(-(a * a));
+    y.copysign(x)
+}
+
 /// `y` times 2 to the power `whole` in two exact-or-once-rounded steps, so that subnormal results are reached.
 #[inline]
 fn scale_by_power_of_two(y: f32, whole: f32) -> f32 {
@@ -88,6 +121,26 @@ mod tests {
         assert_eq!(sigmoid(f32::INFINITY), 1.0);
         assert_eq!(sigmoid(f32::NEG_INFINITY), 0.0);
         assert_eq!(sigmoid(0.0), 0.5);
+    }
+
+    #[test]
+    fn tanh_and_erf_follow_the_truth() {
+        let mut x = -9.0_f32;
+        while x < 9.0 {
+            assert!(
+                (f64::from(tanh(x)) - f64::from(x).tanh()).abs() < 1.5e-7,
+                "tanh({x})"
+            );
+            x += 0.0137;
+        }
+        // erf at 0.5, 1 and 2, from tables.
+        for (x, y) in [(0.5, 0.520_499_9), (1.0, 0.842_700_8), (2.0, 0.995_322_3)] {
+            assert!(
+                (erf(x) - y).abs() < 4e-7 && (erf(-x) + y).abs() < 4e-7,
+                "erf({x})"
+            );
+        }
+        assert!(tanh(f32::NAN).is_nan() && erf(f32::NAN).is_nan());
     }
 
     #[test]

@@ -6,8 +6,11 @@ use crate::units::Bytes;
 /// Every place starts at a multiple of this many bytes.
 pub const ALIGNMENT: u64 = 256;
 
+/// What is placed first: the largest key.
+type Order = fn(&PlannedTensor) -> (u64, u64);
+
 /// The orders in which places are tried; the first that meets the lower bound wins.
-const ORDERS: [fn(&PlannedTensor) -> (u64, u64); 4] = [
+const ORDERS: [Order; 4] = [
     |t| (t.bytes.0, duration(t)),
     |t| (t.bytes.0.saturating_mul(duration(t)), t.bytes.0),
     |t| (duration(t), t.bytes.0),

@@ -252,12 +252,12 @@ impl Lowering<'_> {
             );
             self.maker[node.outputs[0].index()] = Some(self.drafts.len() - 1);
             self.extend(node.outputs[0], index, node.outputs[0], |d| {
-                d.posts.push(DraftPost::Alone(post))
+                d.posts.push(DraftPost::Alone(post));
             });
             return;
         }
         self.extend(x, index, node.outputs[0], |d| {
-            d.posts.push(DraftPost::Alone(post))
+            d.posts.push(DraftPost::Alone(post));
         });
     }
 

@@ -97,7 +97,7 @@ pub enum Kernel {
 pub enum Post {
     /// An activation.
     Act(Act),
-    /// A parametric ReLU: the node with its slopes.
+    /// A parametric `Relu`: the node with its slopes.
     PRelu(usize),
     /// The value at the same position in this place is added.
     Add(usize),

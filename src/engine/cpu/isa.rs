@@ -1,0 +1,56 @@
+//! Which instructions the kernels use: found at run time, the portable path gives the same bits.
+
+/// An instruction set that the kernels are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Isa {
+    /// Plain Rust with fused multiply-add; runs everywhere.
+    Portable,
+    /// AVX2 with FMA.
+    Avx2,
+}
+
+impl Isa {
+    /// The widest that this machine has.
+    pub(super) fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+        {
+            return Self::Avx2;
+        }
+        Self::Portable
+    }
+
+    /// Its name in a word.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Avx2 => "AVX2 and FMA",
+        }
+    }
+}
+
+/// Makes a function from one body, compiled for each instruction set and chosen by its first argument.
+macro_rules! for_each_isa {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
+        $(#[$doc])*
+        $vis fn $name(isa: $crate::engine::cpu::isa::Isa, $($arg: $ty),*) {
+            #[inline(always)]
+            fn body($($arg: $ty),*) $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2($($arg: $ty),*) {
+                    body($($arg),*);
+                }
+                if isa == $crate::engine::cpu::isa::Isa::Avx2 {
+                    // SAFETY: Avx2 is only ever made by `Isa::detect`, which saw both features.
+                    unsafe { avx2($($arg),*) };
+                    return;
+                }
+            }
+            let _portable = isa;
+            body($($arg),*);
+        }
+    };
+}
+pub(super) use for_each_isa;

@@ -1,0 +1,340 @@
+//! Kernels that move or compare values: pooling, resizing, padding, concatenation, softmax, and the epilogue alone.
+//! One task is a row of output voxels along the last axis.
+#![expect(unsafe_code, reason = "tasks write disjoint rows of one place")]
+#![expect(
+    clippy::inline_always,
+    reason = "bodies must be compiled with their caller's instruction set"
+)]
+
+use super::arena::Place;
+use super::isa::{Isa, for_each_isa};
+use super::posts::{self, BLOCK, PostOp};
+use crate::jobs::Control;
+use crate::network::PadMode;
+use crate::numeric;
+use rayon::prelude::*;
+
+/// Kernel, stride and padding before along the three axes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pooling {
+    pub(super) kernel: [usize; 3],
+    pub(super) stride: [usize; 3],
+    pub(super) pad: [usize; 3],
+    pub(super) pad_end: [usize; 3],
+}
+
+/// Two inputs and the weight of the second along one axis, for each output.
+pub(super) type Taps = Vec<(usize, usize, f32)>;
+
+/// What is made of the sources.
+#[derive(Clone, Debug)]
+pub(super) enum Rule {
+    /// The source itself: only the epilogue works.
+    Same,
+    MaxPool(Pooling),
+    /// Mean; padding counts in the divisor when told.
+    AvgPool(Pooling, bool),
+    /// Input voxel = output voxel / factor.
+    Nearest([usize; 3]),
+    /// Linear interpolation.
+    Linear([Taps; 3]),
+    /// Padding before, per axis.
+    Pad([usize; 3], PadMode),
+    Concat,
+    Softmax,
+}
+
+/// A map kernel ready to run.
+#[derive(Clone, Debug)]
+pub(super) struct Maps {
+    pub(super) rule: Rule,
+    /// Each source's place and channels.
+    pub(super) sources: Vec<(Place, usize)>,
+    pub(super) target: Place,
+    pub(super) channels: usize,
+    pub(super) input: [usize; 3],
+    pub(super) output: [usize; 3],
+    pub(super) posts: Vec<PostOp>,
+}
+
+impl Maps {
+    /// Runs for the first `windows` windows of the batch.
+    pub(super) fn run(&self, isa: Isa, windows: usize, control: &Control) {
+        let rows = self.output[0] * self.output[1];
+        (0..windows * rows)
+            .into_par_iter()
+            .with_max_len(8)
+            .for_each(|task| {
+                if !control.is_cancelled() {
+                    row(isa, self, task / rows, task % rows);
+                }
+            });
+    }
+
+    /// The source's values of a window.
+    ///
+    /// # Safety
+    /// Nobody writes them while the slice lives.
+    unsafe fn source<'a>(&self, window: usize, source: usize) -> &'a [f32] {
+        let (place, channels) = self.sources[source];
+        let len = self.input.iter().product::<usize>() * channels;
+        // SAFETY: the caller's promise.
+        unsafe { place.part(window * len, len).values() }
+    }
+
+    fn voxel(&self, [a, b, c]: [usize; 3]) -> usize {
+        (a * self.input[1] + b) * self.input[2] + c
+    }
+}
+
+for_each_isa! {
+    /// One row of output voxels.
+    fn row(maps: &Maps, window: usize, row: usize) {
+        let (a, b) = (row / maps.output[1], row % maps.output[1]);
+        let len = maps.output.iter().product::<usize>() * maps.channels;
+        let mut buffer = [0.0_f32; BLOCK];
+        for c in 0..maps.output[2] {
+            let mut first = 0;
+            let sum = if matches!(maps.rule, Rule::Softmax) { softmax_scale(maps, window, [a, b, c]) } else { (0.0, 1.0) };
+            while first < maps.channels {
+                let block = &mut buffer[..(maps.channels - first).min(BLOCK)];
+                fill(maps, window, [a, b, c], first, sum, block);
+                let element = (row * maps.output[2] + c) * maps.channels + first;
+                // SAFETY: this task alone writes this row, and the epilogue reads the same positions of its places.
+                unsafe { posts::apply(&maps.posts, block, element, first, window, len) };
+                // SAFETY: this task alone writes this row.
+                unsafe { maps.target.write(window * len + element, block) };
+                first += block.len();
+            }
+        }
+    }
+}
+
+/// Channels `first..` of one output voxel.
+#[inline(always)]
+fn fill(
+    maps: &Maps,
+    window: usize,
+    at: [usize; 3],
+    first: usize,
+    softmax: (f32, f32),
+    block: &mut [f32],
+) {
+    let copy = |block: &mut [f32], from: [usize; 3]| {
+        let (place, channels) = maps.sources[0];
+        let len = maps.input.iter().product::<usize>() * channels;
+        // SAFETY: reads of a source; where it is also the target, this task alone writes the voxel it reads.
+        unsafe { place.read(window * len + maps.voxel(from) * channels + first, block) };
+    };
+    match &maps.rule {
+        Rule::Same => copy(block, at),
+        Rule::Nearest(scale) => copy(block, std::array::from_fn(|d| at[d] / scale[d])),
+        Rule::Pad(before, mode) => match padded_from(at, *before, maps.input, *mode) {
+            Ok(from) => copy(block, from),
+            Err(value) => block.fill(value),
+        },
+        Rule::Softmax => {
+            copy(block, at);
+            for x in block {
+                *x = numeric::exp(*x - softmax.0) / softmax.1;
+            }
+        }
+        Rule::Concat => concat(maps, window, at, first, block),
+        Rule::MaxPool(p) => {
+            block.fill(f32::NEG_INFINITY);
+            taps(
+                maps,
+                window,
+                p,
+                at,
+                first,
+                block.len(),
+                |i, x, block| block[i] = larger(block[i], x),
+                block,
+            );
+        }
+        Rule::AvgPool(p, count_padding) => {
+            block.fill(0.0);
+            let met = taps(
+                maps,
+                window,
+                p,
+                at,
+                first,
+                block.len(),
+                |i, x, block| block[i] += x,
+                block,
+            );
+            let n = if *count_padding {
+                counted(p, at, maps.input)
+            } else {
+                met
+            };
+            for x in block {
+                *x /= n as f32;
+            }
+        }
+        Rule::Linear(axes) => linear(maps, window, axes, at, first, block),
+    }
+}
+
+/// The larger of two; NaN wins, and +0 is larger than -0.
+#[inline(always)]
+fn larger(m: f32, x: f32) -> f32 {
+    if x > m || x.is_nan() || (x == m && m.is_sign_negative()) {
+        if m.is_nan() { m } else { x }
+    } else {
+        m
+    }
+}
+
+/// Calls `f(channel in block, value, block)` for each tap of a pooling that lies inside; returns how many voxels did.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "all of one output voxel")]
+fn taps(
+    maps: &Maps,
+    window: usize,
+    p: &Pooling,
+    at: [usize; 3],
+    first: usize,
+    channels: usize,
+    f: impl Fn(usize, f32, &mut [f32]),
+    block: &mut [f32],
+) -> usize {
+    // SAFETY: pooling never writes its source.
+    let source = unsafe { maps.source(window, 0) };
+    let range = |d: usize| {
+        let start = at[d] * p.stride[d];
+        let from = start.saturating_sub(p.pad[d]);
+        let to = (start + p.kernel[d])
+            .saturating_sub(p.pad[d])
+            .min(maps.input[d]);
+        from..to
+    };
+    let mut met = 0;
+    for a in range(0) {
+        for b in range(1) {
+            for c in range(2) {
+                let from = maps.voxel([a, b, c]) * maps.channels + first;
+                for (i, x) in source[from..from + channels].iter().enumerate() {
+                    f(i, *x, block);
+                }
+                met += 1;
+            }
+        }
+    }
+    met
+}
+
+/// Voxels of a pooling's window inside the padded input.
+fn counted(p: &Pooling, at: [usize; 3], input: [usize; 3]) -> usize {
+    (0..3)
+        .map(|d| {
+            let start = at[d] * p.stride[d];
+            (start + p.kernel[d]).min(input[d] + p.pad[d] + p.pad_end[d]) - start
+        })
+        .product()
+}
+
+/// Where a padded voxel comes from, or its value.
+#[inline(always)]
+fn padded_from(
+    at: [usize; 3],
+    before: [usize; 3],
+    input: [usize; 3],
+    mode: PadMode,
+) -> Result<[usize; 3], f32> {
+    let mut from = [0; 3];
+    for d in 0..3 {
+        let last = input[d] - 1;
+        let beyond = at[d] >= before[d] && at[d] - before[d] > last;
+        from[d] = match mode {
+            PadMode::Constant { value } if at[d] < before[d] || beyond => return Err(value),
+            PadMode::Reflect if at[d] < before[d] => (before[d] - at[d]).min(last),
+            PadMode::Reflect if beyond => (2 * last).saturating_sub(at[d] - before[d]),
+            PadMode::Constant { .. } | PadMode::Edge | PadMode::Reflect => {
+                at[d].saturating_sub(before[d]).min(last)
+            }
+        };
+    }
+    Ok(from)
+}
+
+#[inline(always)]
+fn concat(maps: &Maps, window: usize, at: [usize; 3], first: usize, block: &mut [f32]) {
+    let mut start = 0;
+    for (s, (_, channels)) in maps.sources.iter().enumerate() {
+        let (from, to) = (
+            start.max(first),
+            (start + channels).min(first + block.len()),
+        );
+        if from < to {
+            // SAFETY: a concatenation never writes its sources.
+            let source = unsafe { maps.source(window, s) };
+            let voxel = maps.voxel(at) * channels;
+            block[from - first..to - first]
+                .copy_from_slice(&source[voxel + from - start..voxel + to - start]);
+        }
+        start += channels;
+    }
+}
+
+#[inline(always)]
+fn linear(
+    maps: &Maps,
+    window: usize,
+    axes: &[Taps; 3],
+    at: [usize; 3],
+    first: usize,
+    block: &mut [f32],
+) {
+    // SAFETY: resizing never writes its source.
+    let source = unsafe { maps.source(window, 0) };
+    let [a, b, c] = [axes[0][at[0]], axes[1][at[1]], axes[2][at[2]]];
+    let read = |i: usize, j: usize, k: usize, ch: usize| {
+        source[maps.voxel([i, j, k]) * maps.channels + first + ch]
+    };
+    let mix = |x: f32, y: f32, t: f32| (y - x).mul_add(t, x);
+    for (ch, out) in block.iter_mut().enumerate() {
+        let line = |i: usize, j: usize| mix(read(i, j, c.0, ch), read(i, j, c.1, ch), c.2);
+        let plane = |i: usize| mix(line(i, b.0), line(i, b.1), b.2);
+        *out = mix(plane(a.0), plane(a.1), a.2);
+    }
+}
+
+/// Largest value and sum of exponentials over the channels of a voxel.
+fn softmax_scale(maps: &Maps, window: usize, at: [usize; 3]) -> (f32, f32) {
+    let (place, channels) = maps.sources[0];
+    let len = maps.input.iter().product::<usize>() * channels;
+    // SAFETY: this task alone writes this voxel, and not before these values are used.
+    let values = unsafe {
+        place
+            .part(window * len + maps.voxel(at) * channels, channels)
+            .values()
+    };
+    let most = values.iter().fold(f32::NEG_INFINITY, |m, x| larger(m, *x));
+    let sum = values.iter().fold(0.0, |s, x| s + numeric::exp(*x - most));
+    (most, sum)
+}
+
+/// Inputs and weights of linear interpolation by a whole factor along one axis. Without aligned corners the weights
+/// come from the phase alone, so that a window that starts at a multiple of the factor has the same ones.
+pub(super) fn linear_taps(input: usize, scale: usize, align_corners: bool) -> Taps {
+    let output = input * scale;
+    let next = |low: usize, t: f64| (low, (low + 1).min(input - 1), super::rounded(t));
+    (0..output)
+        .map(|o| {
+            if align_corners {
+                let (n, d) = (o * (input - 1), (output - 1).max(1));
+                return next(n / d, (n % d) as f64 / d as f64);
+            }
+            let (cell, phase) = (o / scale, (o % scale) as f64);
+            let t = (phase + 0.5) / scale as f64 - 0.5;
+            match cell.checked_sub(1) {
+                _ if t >= 0.0 => next(cell, t),
+                Some(before) => next(before, 1.0 + t),
+                None => next(0, 0.0),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,290 @@
+//! The engine that runs everywhere: channels-last fp32 on all cores, one value one fixed chain of operations.
+
+mod arena;
+mod conv;
+mod isa;
+mod maps;
+mod norm;
+mod posts;
+mod prepare;
+mod spans;
+mod tile;
+
+use super::{Engine, EngineError, EngineInfo, EngineMemory, EnginePlan, Map, MapMut, Sink, Source};
+use crate::jobs::Control;
+use crate::memory::Precision;
+use crate::memory::schedule::PlannedTensor;
+use crate::network::Weights;
+use crate::units::Bytes;
+use arena::{Arena, Place};
+use isa::Isa;
+use prepare::{Preparing, Ready, three};
+
+/// Runs windows on the processor's cores.
+pub struct CpuEngine {
+    pool: rayon::ThreadPool,
+    isa: Isa,
+    prepared: Option<Prepared>,
+}
+
+/// A plan with its arena and steps.
+struct Prepared {
+    plan: EnginePlan,
+    arena: Arena,
+    places: Vec<Place>,
+    steps: Vec<Ready>,
+    /// One past the highest byte that each step uses.
+    ends: Vec<Bytes>,
+}
+
+/// What the CPU engine runs on.
+pub fn describe() -> EngineInfo {
+    let mut system = sysinfo::System::new();
+    system.refresh_memory();
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    EngineInfo {
+        id: "cpu".to_owned(),
+        available: true,
+        reason: None,
+        device: Some(format!("{cores} cores, {}", Isa::detect().name())),
+        total: Some(Bytes(system.total_memory())),
+        free: Some(Bytes(system.available_memory())),
+    }
+}
+
+impl CpuEngine {
+    /// An engine with this many threads (0: one per core).
+    pub fn new(threads: usize) -> Result<Self, EngineError> {
+        Self::with_isa(threads, Isa::detect())
+    }
+
+    fn with_isa(threads: usize, isa: Isa) -> Result<Self, EngineError> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("engine-{i}"))
+            .build()
+            .map_err(|e| EngineError::Threads {
+                threads,
+                reason: e.to_string(),
+            })?;
+        Ok(Self {
+            pool,
+            isa,
+            prepared: None,
+        })
+    }
+
+    /// An engine without the instruction sets beyond the portable one, to compare bits with.
+    pub fn portable(threads: usize) -> Result<Self, EngineError> {
+        Self::with_isa(threads, Isa::Portable)
+    }
+
+    /// Threads it runs on.
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+}
+
+impl Engine for CpuEngine {
+    fn describe(&self) -> EngineInfo {
+        describe()
+    }
+
+    fn prepare(&mut self, plan: &EnginePlan, weights: &Weights) -> Result<(), EngineError> {
+        // The old arena goes first: two at a time would double the peak.
+        self.prepared = None;
+        if plan.schedule.precision != Precision::Fp32 {
+            return Err(EngineError::Unsupported {
+                engine: "cpu",
+                what: "half precision".to_owned(),
+                instead: "ask for fp32; fp16 and bf16 can be planned".to_owned(),
+            });
+        }
+        weights.check(&plan.graph)?;
+        let mut arena = Arena::allocate(plan.schedule.arena)?;
+        let places = prepare::places(&mut arena, &plan.schedule);
+        let preparing = Preparing {
+            graph: &plan.graph,
+            schedule: &plan.schedule,
+            weights,
+            places: &places,
+        };
+        let steps = plan
+            .schedule
+            .steps
+            .iter()
+            .map(|s| preparing.step(s))
+            .collect::<Result<_, _>>()?;
+        let end = |t: &PlannedTensor| t.offset.saturating_add(t.bytes).align_up(256);
+        let ends = plan
+            .schedule
+            .steps
+            .iter()
+            .map(|s| {
+                let used = s
+                    .reads
+                    .iter()
+                    .chain(&s.writes)
+                    .map(|&t| end(&plan.schedule.tensors[t]));
+                used.max().unwrap_or_default()
+            })
+            .collect();
+        self.prepared = Some(Prepared {
+            plan: plan.clone(),
+            arena,
+            places,
+            steps,
+            ends,
+        });
+        Ok(())
+    }
+
+    fn pass(
+        &mut self,
+        index: usize,
+        source: &dyn Source,
+        sink: &mut dyn Sink,
+        control: &Control,
+    ) -> Result<(), EngineError> {
+        let isa = self.isa;
+        match &mut self.prepared {
+            Some(prepared) if index == 0 => self
+                .pool
+                .install(|| prepared.run(isa, source, sink, control)),
+            prepared => Err(EngineError::NoSuchPass {
+                index,
+                passes: usize::from(prepared.is_some()),
+            }),
+        }
+    }
+
+    fn memory(&self) -> EngineMemory {
+        self.prepared
+            .as_ref()
+            .map_or_else(EngineMemory::default, |p| EngineMemory {
+                planned: p.plan.schedule.arena,
+                allocated: p.arena.bytes(),
+                measured_peak: p.arena.touched(),
+            })
+    }
+}
+
+impl Prepared {
+    fn run(
+        &mut self,
+        isa: Isa,
+        source: &dyn Source,
+        sink: &mut dyn Sink,
+        control: &Control,
+    ) -> Result<(), EngineError> {
+        let (batch, total) = (self.plan.schedule.batch, self.plan.n_windows);
+        let mut first = 0;
+        while first < total {
+            let windows = batch.min(total - first);
+            for step in 0..self.steps.len() {
+                control.check()?;
+                self.arena.touch(self.ends[step]);
+                self.step(step, isa, (first, windows), (source, sink), control)?;
+            }
+            first += windows;
+        }
+        Ok(())
+    }
+
+    fn step(
+        &mut self,
+        step: usize,
+        isa: Isa,
+        (first, windows): (usize, usize),
+        (source, sink): (&dyn Source, &mut dyn Sink),
+        control: &Control,
+    ) -> Result<(), EngineError> {
+        match &mut self.steps[step] {
+            Ready::Gather { input, place } => {
+                for window in 0..windows {
+                    let (part, channels, spatial) = view(&self.plan, &self.places, *place, window);
+                    let values = gathered(part);
+                    source.gather(
+                        first + window,
+                        *input,
+                        MapMut {
+                            values,
+                            channels,
+                            spatial,
+                        },
+                    )?;
+                }
+            }
+            Ready::Conv(conv) => conv.run(isa, windows, control),
+            Ready::Norm(norm) => norm.run(isa, windows, control),
+            Ready::Maps(maps) => maps.run(isa, windows, control),
+            Ready::GlobalAverage {
+                source,
+                target,
+                scratch,
+                channels,
+                voxels,
+                bricks,
+            } => {
+                for window in 0..windows {
+                    let shape = [window, *bricks, *voxels / *bricks * *channels, *channels];
+                    norm::average(isa, (*source, *target, *scratch), shape, control);
+                }
+            }
+            Ready::Outputs => {
+                for window in 0..windows {
+                    for (output, place) in self.plan.schedule.outputs.iter().enumerate() {
+                        let (part, channels, spatial) =
+                            view(&self.plan, &self.places, *place, window);
+                        sink.take(
+                            first + window,
+                            output,
+                            Map {
+                                values: finished(part),
+                                channels,
+                                spatial,
+                            },
+                        )?;
+                    }
+                    sink.window_done(first + window)?;
+                    control.advance(1);
+                }
+            }
+        }
+        Ok(control.check()?)
+    }
+}
+
+/// One window's part of a place, its channels and its size.
+fn view(
+    plan: &EnginePlan,
+    places: &[Place],
+    place: usize,
+    window: usize,
+) -> (Place, usize, [usize; 3]) {
+    let shape = &plan.schedule.tensors[place].shape;
+    let len = places[place].len() / shape[0];
+    (
+        places[place].part(window * len, len),
+        shape[1],
+        three(&shape[2..], 1),
+    )
+}
+
+#[expect(unsafe_code, reason = "the source fills one place of the arena")]
+fn gathered<'a>(part: Place) -> &'a mut [f32] {
+    // SAFETY: between steps nobody else reads or writes the arena, and the slice ends with the call it is made for.
+    unsafe { part.values_mut() }
+}
+
+#[expect(unsafe_code, reason = "the sink reads one place of the arena")]
+fn finished<'a>(part: Place) -> &'a [f32] {
+    // SAFETY: between steps nobody writes the arena, and the slice ends with the call it is made for.
+    unsafe { part.values() }
+}
+
+/// Rounds once to f32.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is what is meant")]
+const fn rounded(x: f64) -> f32 {
+    x as f32
+}

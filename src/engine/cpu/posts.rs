@@ -1,0 +1,96 @@
+//! Epilogues: what is done to each value before it is stored, the same for every kernel.
+
+#![expect(
+    unsafe_code,
+    reason = "epilogues read other places at the voxel that their task writes"
+)]
+#![expect(
+    clippy::inline_always,
+    reason = "bodies must be compiled with their caller's instruction set"
+)]
+
+use super::arena::Place;
+use crate::network::Act;
+use crate::numeric;
+
+/// One prepared part of an epilogue.
+#[derive(Clone, Debug)]
+pub(super) enum PostOp {
+    /// An activation.
+    Act(Act),
+    /// A slope per channel below zero.
+    PRelu(Vec<f32>),
+    /// Adds the value at the same position of this place.
+    Add(Place),
+    /// Multiplies by the value at the same position of this place.
+    Mul(Place),
+}
+
+/// Most values that one call of a kernel works on at a time, in a buffer of its own.
+pub(super) const BLOCK: usize = 1024;
+
+/// Applies the epilogue to `block`, the values from `element` on of a window's map; the first is of channel `channel`.
+///
+/// # Safety
+/// No other task writes the values of the epilogue's places at these positions.
+#[inline(always)]
+pub(super) unsafe fn apply(
+    posts: &[PostOp],
+    block: &mut [f32],
+    element: usize,
+    channel: usize,
+    window: usize,
+    window_len: usize,
+) {
+    for post in posts {
+        match post {
+            PostOp::Act(act) => activate(*act, block),
+            PostOp::PRelu(slopes) => {
+                let mut c = channel;
+                for x in block.iter_mut() {
+                    *x = if *x > 0.0 { *x } else { slopes[c] * *x };
+                    c = if c + 1 == slopes.len() { 0 } else { c + 1 };
+                }
+            }
+            PostOp::Add(place) | PostOp::Mul(place) => {
+                let part = place.part(window * window_len + element, block.len());
+                let multiply = matches!(post, PostOp::Mul(_));
+                for (i, x) in block.iter_mut().enumerate() {
+                    let other = part.start().wrapping_add(i);
+                    // SAFETY: `part` has block.len() values, and by the caller's promise nobody writes them now.
+                    let other = unsafe { other.read() };
+                    *x = if multiply { *x * other } else { *x + other };
+                }
+            }
+        }
+    }
+}
+
+/// An activation of each value. `Relu` passes NaN on and makes +0 of -0.
+#[inline(always)]
+fn activate(act: Act, block: &mut [f32]) {
+    match act {
+        Act::Relu => each(block, |x| if x <= 0.0 { 0.0 } else { x }),
+        Act::LeakyRelu { slope } => each(block, |x| if x > 0.0 { x } else { slope * x }),
+        Act::Sigmoid => each(block, numeric::sigmoid),
+        Act::Tanh => each(block, numeric::tanh),
+        Act::Gelu => each(block, |x| {
+            0.5 * x * (1.0 + numeric::erf(x * std::f32::consts::FRAC_1_SQRT_2))
+        }),
+        Act::Silu => each(block, |x| x * numeric::sigmoid(x)),
+        Act::Elu { alpha } => each(block, |x| {
+            if x > 0.0 {
+                x
+            } else {
+                alpha * (numeric::exp(x) - 1.0)
+            }
+        }),
+    }
+}
+
+#[inline(always)]
+fn each(block: &mut [f32], f: impl Fn(f32) -> f32) {
+    for x in block {
+        *x = f(*x);
+    }
+}

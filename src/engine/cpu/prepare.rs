@@ -1,0 +1,429 @@
+//! From schedule to runnable steps: places, packed weights, geometry. All allocations of a run happen here.
+
+use super::super::EngineError;
+use super::arena::{Arena, Place};
+use super::conv::{Conv, ConvParts, MAX_SOURCES};
+use super::maps::{Maps, Pooling, Rule, linear_taps};
+use super::norm::{Norm, Statistics, set_affine};
+use super::posts::PostOp;
+use super::spans::Axis;
+use crate::memory::schedule::{Kernel, Post, Schedule, Step};
+use crate::network::{Act, Graph, Node, Op, TensorId, Weights};
+
+/// A step ready to run.
+pub(super) enum Ready {
+    Gather {
+        input: usize,
+        place: usize,
+    },
+    Conv(Box<Conv>),
+    Norm(Box<Norm>),
+    Maps(Box<Maps>),
+    /// Mean over space: source and target places, channels, voxels, bricks, scratch.
+    GlobalAverage {
+        source: Place,
+        target: Place,
+        scratch: Place,
+        channels: usize,
+        voxels: usize,
+        bricks: usize,
+    },
+    Outputs,
+}
+
+/// Factor, shift and mean per channel.
+type BatchNorm = (Vec<f64>, Vec<f64>, Vec<f64>);
+
+pub(super) struct Preparing<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) schedule: &'a Schedule,
+    pub(super) weights: &'a Weights,
+    pub(super) places: &'a [Place],
+}
+
+/// The places of all planned tensors.
+pub(super) fn places(arena: &mut Arena, schedule: &Schedule) -> Vec<Place> {
+    schedule.tensors.iter().map(|t| arena.place(t)).collect()
+}
+
+impl Preparing<'_> {
+    /// The runnable form of a step.
+    pub(super) fn step(&self, step: &Step) -> Result<Ready, EngineError> {
+        Ok(match step.kernel {
+            Kernel::Gather => {
+                let place = step.target.unwrap_or_default();
+                let input = self
+                    .schedule
+                    .inputs
+                    .iter()
+                    .position(|p| *p == place)
+                    .unwrap_or(0);
+                Ready::Gather { input, place }
+            }
+            Kernel::Outputs => Ready::Outputs,
+            Kernel::Pointwise => self.maps(step, Rule::Same)?,
+            Kernel::Node { node, batch_norm } => {
+                self.node(step, &self.graph.nodes[node], batch_norm)?
+            }
+        })
+    }
+
+    fn node(
+        &self,
+        step: &Step,
+        node: &Node,
+        batch_norm: Option<usize>,
+    ) -> Result<Ready, EngineError> {
+        let input = self.spatial(step.sources[0]);
+        Ok(match &node.op {
+            Op::Conv { .. } | Op::ConvTranspose { .. } => self.conv(step, node, batch_norm)?,
+            Op::BatchNorm { eps } => {
+                let (factor, shift, mean) = self.batch_norm(node, *eps)?;
+                let mut norm = self.norm(step, Statistics::Known)?;
+                for c in 0..norm.channels {
+                    set_affine(&mut norm.affine, c, (mean[c], factor[c], shift[c]));
+                }
+                Ready::Norm(Box::new(norm))
+            }
+            Op::InstanceNorm { eps } => self.spatial_norm(step, node, 1, *eps)?,
+            Op::GroupNorm { groups, eps } => {
+                let group = self.channels(step.sources[0]) / groups;
+                self.spatial_norm(step, node, group, *eps)?
+            }
+            Op::MaxPool {
+                kernel,
+                stride,
+                pad_begin,
+                pad_end,
+            } => self.maps(
+                step,
+                Rule::MaxPool(pooling([kernel, stride, pad_begin, pad_end])),
+            )?,
+            Op::AvgPool {
+                kernel,
+                stride,
+                pad_begin,
+                pad_end,
+                count_padding,
+            } => self.maps(
+                step,
+                Rule::AvgPool(
+                    pooling([kernel, stride, pad_begin, pad_end]),
+                    *count_padding,
+                ),
+            )?,
+            Op::UpsampleNearest { scale } => self.maps(step, Rule::Nearest(three(scale, 1)))?,
+            Op::UpsampleLinear {
+                scale,
+                align_corners,
+            } => {
+                let scale = three(scale, 1);
+                let taps = std::array::from_fn(|a| linear_taps(input[a], scale[a], *align_corners));
+                self.maps(step, Rule::Linear(taps))?
+            }
+            Op::Pad { begin, mode, .. } => self.maps(step, Rule::Pad(three(begin, 0), *mode))?,
+            Op::Concat => self.maps(step, Rule::Concat)?,
+            Op::Softmax => self.maps(step, Rule::Softmax)?,
+            Op::GlobalAvgPool => {
+                let (source, target) = (step.sources[0], Self::target(step)?);
+                Ready::GlobalAverage {
+                    source: self.places[source],
+                    target: self.places[target],
+                    scratch: self.scratch(step)?,
+                    channels: self.channels(source),
+                    voxels: input.iter().product(),
+                    bricks: self.bricks(source),
+                }
+            }
+            Op::Other { reason, .. } => return Err(unsupported(node, reason)),
+            Op::Activation(_) | Op::PRelu | Op::Add | Op::Mul => self.maps(step, Rule::Same)?,
+        })
+    }
+
+    fn conv(
+        &self,
+        step: &Step,
+        node: &Node,
+        batch_norm: Option<usize>,
+    ) -> Result<Ready, EngineError> {
+        let target = Self::target(step)?;
+        if step.sources.len() > MAX_SOURCES {
+            return Err(unsupported(node, "it joins more than 8 tensors"));
+        }
+        let (input, output) = (self.spatial(step.sources[0]), self.spatial(target));
+        let (axes, transposed, groups) = match &node.op {
+            Op::Conv {
+                kernel,
+                stride,
+                pad_begin,
+                dilation,
+                groups,
+                ..
+            } => (
+                axes([kernel, stride, pad_begin, dilation], input, output),
+                false,
+                *groups,
+            ),
+            Op::ConvTranspose {
+                kernel,
+                stride,
+                pad_begin,
+                groups,
+                ..
+            } => {
+                let ones = vec![1; kernel.len()];
+                (
+                    axes([kernel, stride, pad_begin, &ones], input, output),
+                    true,
+                    *groups,
+                )
+            }
+            _ => return Err(unsupported(node, "it is not a convolution")),
+        };
+        let own = self.weights_of(node);
+        let fold = match batch_norm.map(|n| &self.graph.nodes[n]) {
+            Some(norm) => {
+                let Op::BatchNorm { eps } = norm.op else {
+                    return Err(unsupported(norm, "it is not a batch norm"));
+                };
+                let (factor, shift, mean) = self.batch_norm(norm, eps)?;
+                let shift = shift
+                    .iter()
+                    .zip(&mean)
+                    .zip(&factor)
+                    .map(|((s, m), f)| s - m * f)
+                    .collect();
+                Some((factor, shift))
+            }
+            None => None,
+        };
+        let Some(weights) = own.first() else {
+            return Err(unsupported(node, "it has no weights"));
+        };
+        Ok(Ready::Conv(Box::new(Conv::prepare(ConvParts {
+            sources: step
+                .sources
+                .iter()
+                .map(|s| (self.places[*s], self.channels(*s)))
+                .collect(),
+            target: self.places[target],
+            axes,
+            transposed,
+            groups,
+            out_channels: self.channels(target),
+            weights: self.values(*weights)?,
+            bias: own.get(1).map(|b| self.values(*b)).transpose()?,
+            fold,
+            posts: self.posts(step)?,
+        }))))
+    }
+
+    /// Factor, shift and mean per channel, in f64.
+    fn batch_norm(&self, node: &Node, eps: f32) -> Result<BatchNorm, EngineError> {
+        let w = self.weights_of(node);
+        let [scale, shift, mean, variance] = *w.as_slice() else {
+            return Err(unsupported(
+                node,
+                "a batch norm needs scale, shift, mean and variance",
+            ));
+        };
+        let wide = |id| {
+            self.values(id)
+                .map(|v| v.iter().map(|x| f64::from(*x)).collect::<Vec<_>>())
+        };
+        let factor = wide(scale)?
+            .iter()
+            .zip(wide(variance)?)
+            .map(|(s, v)| s / (v + f64::from(eps)).sqrt())
+            .collect();
+        Ok((factor, wide(shift)?, wide(mean)?))
+    }
+
+    fn norm(&self, step: &Step, statistics: Statistics) -> Result<Norm, EngineError> {
+        let (source, target) = (step.sources[0], Self::target(step)?);
+        let channels = self.channels(target);
+        Ok(Norm {
+            source: self.places[source],
+            target: self.places[target],
+            channels,
+            voxels: self.spatial(source).iter().product(),
+            bricks: self.bricks(source),
+            statistics,
+            affine: std::array::from_fn(|_| vec![0.0; channels]),
+            posts: self.posts(step)?,
+        })
+    }
+
+    fn spatial_norm(
+        &self,
+        step: &Step,
+        node: &Node,
+        group: usize,
+        eps: f32,
+    ) -> Result<Ready, EngineError> {
+        let channels = self.channels(step.sources[0]);
+        let w = self.weights_of(node);
+        let or = |i: usize, value: f32| match w.get(i) {
+            Some(id) => self.values(*id).map(<[f32]>::to_vec),
+            None => Ok(vec![value; channels]),
+        };
+        let statistics = Statistics::Window {
+            group,
+            eps: f64::from(eps),
+            scale: or(0, 1.0)?,
+            shift: or(1, 0.0)?,
+            scratch: self.scratch(step)?,
+        };
+        Ok(Ready::Norm(Box::new(self.norm(step, statistics)?)))
+    }
+
+    fn maps(&self, step: &Step, rule: Rule) -> Result<Ready, EngineError> {
+        let target = Self::target(step)?;
+        Ok(Ready::Maps(Box::new(Maps {
+            rule,
+            sources: step
+                .sources
+                .iter()
+                .map(|s| (self.places[*s], self.channels(*s)))
+                .collect(),
+            target: self.places[target],
+            channels: self.channels(target),
+            input: self.spatial(step.sources[0]),
+            output: self.spatial(target),
+            posts: self.posts(step)?,
+        })))
+    }
+
+    fn posts(&self, step: &Step) -> Result<Vec<PostOp>, EngineError> {
+        step.posts
+            .iter()
+            .map(|post| {
+                Ok(match post {
+                    Post::Act(Act::LeakyRelu { slope }) if *slope == 0.0 => PostOp::Act(Act::Relu),
+                    Post::Act(act) => PostOp::Act(*act),
+                    Post::Add(at) => PostOp::Add(self.places[*at]),
+                    Post::Mul(at) => PostOp::Mul(self.places[*at]),
+                    Post::PRelu(node) => {
+                        PostOp::PRelu(self.slopes(step, &self.graph.nodes[*node])?)
+                    }
+                })
+            })
+            .collect()
+    }
+
+    fn slopes(&self, step: &Step, node: &Node) -> Result<Vec<f32>, EngineError> {
+        let w = self.weights_of(node);
+        let slopes = match w.first() {
+            Some(id) => self.values(*id)?,
+            None => return Err(unsupported(node, "it has no slope")),
+        };
+        let channels = self.channels(Self::target(step)?);
+        Ok(if slopes.len() == channels {
+            slopes.to_vec()
+        } else {
+            vec![slopes[0]; channels]
+        })
+    }
+
+    fn weights_of(&self, node: &Node) -> Vec<TensorId> {
+        node.inputs
+            .iter()
+            .copied()
+            .filter(|t| self.graph.is_weight(*t))
+            .collect()
+    }
+
+    fn values(&self, id: TensorId) -> Result<&[f32], EngineError> {
+        match self.weights.get(id) {
+            Some(values) => Ok(values),
+            None => Err(EngineError::Network(
+                crate::network::NetworkError::NoWeights {
+                    network: self.graph.name.clone(),
+                },
+            )),
+        }
+    }
+
+    fn target(step: &Step) -> Result<usize, EngineError> {
+        step.target.ok_or_else(|| EngineError::Unsupported {
+            engine: "cpu",
+            what: format!("the step {}, which makes nothing", step.name),
+            instead: "plan the network again".to_owned(),
+        })
+    }
+
+    fn scratch(&self, step: &Step) -> Result<Place, EngineError> {
+        step.scratch
+            .map(|s| self.places[s])
+            .ok_or_else(|| EngineError::Unsupported {
+                engine: "cpu",
+                what: format!("the step {} without room for its sums", step.name),
+                instead: "plan the network again".to_owned(),
+            })
+    }
+
+    fn channels(&self, tensor: usize) -> usize {
+        self.schedule.tensors[tensor].shape[1]
+    }
+
+    fn spatial(&self, tensor: usize) -> [usize; 3] {
+        three(&self.schedule.tensors[tensor].shape[2..], 1)
+    }
+
+    /// Bricks of the sums: indices of the network's first axis.
+    fn bricks(&self, tensor: usize) -> usize {
+        self.schedule.tensors[tensor]
+            .shape
+            .get(2)
+            .copied()
+            .unwrap_or(1)
+    }
+}
+
+fn unsupported(node: &Node, why: &str) -> EngineError {
+    EngineError::Unsupported {
+        engine: "cpu",
+        what: format!("the node {} ({}): {why}", node.name, node.op.kind()),
+        instead: "it can be planned, not run".to_owned(),
+    }
+}
+
+/// One to three axes as three; what the network does not have comes first.
+pub(super) fn three(axes: &[usize], missing: usize) -> [usize; 3] {
+    let mut out = [missing; 3];
+    let skip = 3_usize.saturating_sub(axes.len());
+    for (o, a) in out[skip..].iter_mut().zip(axes) {
+        *o = *a;
+    }
+    out
+}
+
+fn axes(
+    [kernel, stride, pad, dilation]: [&[usize]; 4],
+    input: [usize; 3],
+    output: [usize; 3],
+) -> [Axis; 3] {
+    let (kernel, stride, pad, dilation) = (
+        three(kernel, 1),
+        three(stride, 1),
+        three(pad, 0),
+        three(dilation, 1),
+    );
+    std::array::from_fn(|a| Axis {
+        kernel: kernel[a],
+        stride: stride[a],
+        pad: pad[a],
+        dilation: dilation[a],
+        input: input[a],
+        output: output[a],
+    })
+}
+
+fn pooling([kernel, stride, pad, pad_end]: [&Vec<usize>; 4]) -> Pooling {
+    Pooling {
+        kernel: three(kernel, 1),
+        stride: three(stride, 1),
+        pad: three(pad, 0),
+        pad_end: three(pad_end, 0),
+    }
+}

@@ -1,0 +1,250 @@
+//! The sliding loop: each window gathered from the prepared volume, run, and blended or copied into whole outputs.
+
+use super::{Engine, EngineError, EngineMemory, EnginePlan, Map, MapMut, Sink, Source};
+use crate::geometry::Extent;
+use crate::jobs::Control;
+use crate::memory::{Precision, schedule};
+use crate::network::{Graph, TensorKind, Weights};
+use crate::tiling::TilingPlan;
+use crate::tiling::stitch::{OutputShape, StitchError, Stitched, Stitcher};
+use rayon::prelude::*;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The prepared volume: what the network sees, `[k][j][i]` (z slowest), in the plan's size before padding.
+#[derive(Clone, Copy, Debug)]
+pub struct PreparedVolume<'a> {
+    /// Size in voxels.
+    pub extent: Extent,
+    /// The values, after intensity scaling.
+    pub values: &'a [f32],
+}
+
+/// How windows are run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// Windows per pass of the network.
+    pub batch: usize,
+    /// How values are stored.
+    pub precision: Precision,
+    /// Width of the Gaussian importance map as a share of the roi.
+    pub sigma_scale: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            batch: 1,
+            precision: Precision::Fp32,
+            sigma_scale: 0.125,
+        }
+    }
+}
+
+/// What the sliding loop gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sliding {
+    /// The stitched outputs over the prepared volume, in the network's output order, in the tensor's axis order.
+    pub outputs: Vec<Stitched>,
+    /// Memory of the arena.
+    pub memory: EngineMemory,
+    /// Seconds from first to last window.
+    pub seconds: f64,
+}
+
+/// Looks at each window's outputs (C order, channels first) before they are stitched: seam metrics, say.
+pub type Observer<'a> = &'a mut (dyn FnMut(usize, &[&[f32]]) + Send);
+
+/// Runs all windows of a tiling. Progress counts windows; a cancel answers inside a window too.
+pub fn run(
+    engine: &mut dyn Engine,
+    graph: &Arc<Graph>,
+    weights: &Weights,
+    (volume, tiling): (PreparedVolume<'_>, &TilingPlan),
+    options: &Options,
+    control: &Control,
+) -> Result<Sliding, EngineError> {
+    run_observed(
+        engine,
+        (graph, weights),
+        (volume, tiling),
+        options,
+        control,
+        None,
+    )
+}
+
+/// As [`run`], with an observer.
+pub fn run_observed(
+    engine: &mut dyn Engine,
+    (graph, weights): (&Arc<Graph>, &Weights),
+    (volume, tiling): (PreparedVolume<'_>, &TilingPlan),
+    options: &Options,
+    control: &Control,
+    observer: Option<Observer<'_>>,
+) -> Result<Sliding, EngineError> {
+    check(graph, &volume, tiling)?;
+    let roi = tiling.axes.permute(tiling.roi.to_array());
+    let planned = schedule::plan(graph, &roi, options.batch.max(1), options.precision)?;
+    let plan = EnginePlan {
+        graph: Arc::clone(graph),
+        schedule: Arc::new(planned),
+        n_windows: tiling.windows.len(),
+    };
+    control.set_total(tiling.windows.len() as u64);
+    engine.prepare(&plan, weights)?;
+    let mut stitching = Stitching::new(&plan, tiling, options.sigma_scale, observer)?;
+    let start = Instant::now();
+    engine.pass(0, &Windows { volume, tiling }, &mut stitching, control)?;
+    Ok(Sliding {
+        outputs: stitching.stitcher.finish(),
+        memory: engine.memory(),
+        seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
+fn check(
+    graph: &Graph,
+    volume: &PreparedVolume<'_>,
+    tiling: &TilingPlan,
+) -> Result<(), EngineError> {
+    let single = graph.spatial_dims == 3
+        && matches!(graph.inputs.as_slice(), [one]
+            if matches!(graph.tensor(*one).map(|t| &t.kind), Some(TensorKind::Input { channels: 1 })));
+    let fits = volume.extent == tiling.volume
+        && volume.extent.checked_voxels() == Some(volume.values.len());
+    if single && fits {
+        return Ok(());
+    }
+    let (expected, found) = if single {
+        (
+            format!("{} voxels, as the windows were planned", tiling.volume),
+            format!("{} voxels, {} values", volume.extent, volume.values.len()),
+        )
+    } else {
+        (
+            "one channel over three axes, as CT has".to_owned(),
+            format!(
+                "a network with {} inputs over {} axes",
+                graph.inputs.len(),
+                graph.spatial_dims
+            ),
+        )
+    };
+    Err(EngineError::Input {
+        network: graph.name.clone(),
+        expected,
+        found,
+    })
+}
+
+/// Windows of the prepared volume, zeros where they reach beyond it.
+struct Windows<'a> {
+    volume: PreparedVolume<'a>,
+    tiling: &'a TilingPlan,
+}
+
+impl Source for Windows<'_> {
+    fn gather(&self, window: usize, _input: usize, into: MapMut<'_>) -> Result<(), EngineError> {
+        let axes = self.tiling.axes;
+        let e = self.volume.extent;
+        let step = axes.permute([1, e.x, e.x * e.y]);
+        let size = axes.permute(e.to_array());
+        let min = axes.permute(self.tiling.windows[window].roi.min);
+        let before = axes.permute(self.tiling.pad_before);
+        // Index into the volume along an axis, if it is inside.
+        let at = |a: usize, i: usize| (min[a] + i).checked_sub(before[a]).filter(|p| *p < size[a]);
+        let [_, rows, len] = into.spatial;
+        into.values
+            .par_chunks_exact_mut(rows * len)
+            .enumerate()
+            .for_each(|(i, plane)| {
+                for (j, row) in plane.chunks_exact_mut(len).enumerate() {
+                    let (Some(pi), Some(pj)) = (at(0, i), at(1, j)) else {
+                        row.fill(0.0);
+                        continue;
+                    };
+                    for (k, x) in row.iter_mut().enumerate() {
+                        *x = at(2, k).map_or(0.0, |pk| {
+                            self.volume.values[pi * step[0] + pj * step[1] + pk * step[2]]
+                        });
+                    }
+                }
+            });
+        Ok(())
+    }
+}
+
+/// Most outputs of a network whose windows are stitched.
+const MAX_OUTPUTS: usize = 16;
+
+struct Stitching<'a> {
+    stitcher: Stitcher,
+    /// One window's outputs, channels first.
+    window: Vec<Vec<f32>>,
+    observer: Option<Observer<'a>>,
+}
+
+impl<'a> Stitching<'a> {
+    fn new(
+        plan: &EnginePlan,
+        tiling: &TilingPlan,
+        sigma_scale: f64,
+        observer: Option<Observer<'a>>,
+    ) -> Result<Self, EngineError> {
+        let schedule = &plan.schedule;
+        let shape = |o: usize| &schedule.tensors[o].shape;
+        let shapes: Vec<OutputShape> = schedule
+            .outputs
+            .iter()
+            .map(|&o| OutputShape {
+                channels: shape(o)[1],
+                spatial: [shape(o)[2], shape(o)[3], shape(o)[4]],
+            })
+            .collect();
+        if shapes.len() > MAX_OUTPUTS {
+            return Err(EngineError::Sink {
+                reason: format!(
+                    "{} outputs, at most {MAX_OUTPUTS} can be stitched",
+                    shapes.len()
+                ),
+            });
+        }
+        let window = shapes
+            .iter()
+            .map(|s| vec![0.0; s.channels * s.spatial.iter().product::<usize>()])
+            .collect();
+        let stitcher = Stitcher::new(tiling, &shapes, sigma_scale).map_err(refused)?;
+        Ok(Self {
+            stitcher,
+            window,
+            observer,
+        })
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
+fn refused(e: StitchError) -> EngineError {
+    EngineError::Sink {
+        reason: e.to_string(),
+    }
+}
+
+impl Sink for Stitching<'_> {
+    fn take(&mut self, _window: usize, output: usize, map: Map<'_>) -> Result<(), EngineError> {
+        map.to_channels_first(&mut self.window[output]);
+        Ok(())
+    }
+
+    fn window_done(&mut self, window: usize) -> Result<(), EngineError> {
+        let mut outputs: [&[f32]; MAX_OUTPUTS] = [&[]; MAX_OUTPUTS];
+        for (o, values) in outputs.iter_mut().zip(&self.window) {
+            *o = values;
+        }
+        let outputs = &outputs[..self.window.len()];
+        if let Some(observer) = &mut self.observer {
+            observer(window, outputs);
+        }
+        self.stitcher.add(window, outputs).map_err(refused)
+    }
+}
