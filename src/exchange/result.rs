@@ -1,0 +1,488 @@
+//! The result file of a run: its keys, written beside and renamed, and read back.
+
+use crate::detect::Detection;
+use crate::geometry::Extent;
+use crate::memory::Precision;
+use crate::tiling::{AxesOrder, Blend, Exactness, Layout, PlanWarning, TilingPlan};
+use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Version of the result file's keys.
+pub const FORMAT: u32 = 1;
+
+/// Everything that a run found out, as it stands in the result file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// Version of these keys.
+    #[serde(default)]
+    pub format: u32,
+    /// The study as it was named.
+    pub study: String,
+    /// Which series of it (`UID` or `UID#part`); `null` for a study that is one volume.
+    pub series: Option<String>,
+    /// The network.
+    pub network: NetworkRecord,
+    /// The windows.
+    pub plan: PlanRecord,
+    /// What ran it: `cpu`, `cuda:0`.
+    pub engine: String,
+    /// How values were stored.
+    pub precision: Precision,
+    /// Windows that ran.
+    pub n_windows: usize,
+    /// Passes over them.
+    pub n_passes: usize,
+    /// Seconds from the first window to the last detection.
+    pub seconds: f64,
+    /// The arena.
+    pub memory: MemoryRecord,
+    /// The detections, best first.
+    pub detections: Vec<Detection>,
+    /// Voxels of each label of a segmentation, by name.
+    pub labels: BTreeMap<String, u64>,
+    /// Over the stitched outputs in output order, float32 little-endian, C order, without padding.
+    pub outputs_sha256: Option<String>,
+    /// What was forecast before the run.
+    pub exactness: Exactness,
+    /// Where the seams are.
+    pub seams: SeamRecord,
+    /// What was odd.
+    pub warnings: Vec<PlanWarning>,
+}
+
+/// Which network ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkRecord {
+    /// Its name.
+    pub name: String,
+    /// Fingerprint of graph and weights.
+    pub sha256: String,
+}
+
+/// What was planned, enough to plan it again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanRecord {
+    /// Size of every window.
+    pub roi_size: Extent,
+    /// Share of the window per axis, as chosen; in the aligned layout as derived.
+    pub overlap: [f64; 3],
+    /// Importance map.
+    pub blend: Blend,
+    /// Placement rule.
+    pub layout: Layout,
+    /// Standard deviation of the Gaussian importance map as a share of the window.
+    pub sigma_scale: f64,
+    /// Windows per pass.
+    pub batch: usize,
+    /// Order of the network's axes.
+    pub axes: AxesOrder,
+    /// Size of the volume as loaded.
+    pub loaded_volume: Extent,
+    /// Size as prepared, without padding.
+    pub prepared_volume: Extent,
+    /// Size that windows lie in.
+    pub padded_volume: Extent,
+    /// Spacing of the prepared volume in mm.
+    pub spacing_mm: [f64; 3],
+    /// Window starts in the padded volume.
+    pub starts: Starts,
+}
+
+/// Distinct starts per axis.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Starts {
+    /// Along x.
+    pub x: Vec<usize>,
+    /// Along y.
+    pub y: Vec<usize>,
+    /// Along z.
+    pub z: Vec<usize>,
+}
+
+impl From<[Vec<usize>; 3]> for Starts {
+    fn from([x, y, z]: [Vec<usize>; 3]) -> Self {
+        Self { x, y, z }
+    }
+}
+
+/// The arena, planned beside what was there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryRecord {
+    /// Bytes that the plan said.
+    pub planned: Bytes,
+    /// Bytes that the engine allocated.
+    pub allocated: Bytes,
+    /// The highest byte that a step used.
+    pub measured_peak: Bytes,
+}
+
+/// Seam planes by their place in the prepared volume: p lies between voxels p - 1 and p.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeamRecord {
+    /// Planes across each axis.
+    pub planes: Starts,
+}
+
+impl PlanRecord {
+    /// The record of a plan over a prepared volume.
+    pub fn new(plan: &TilingPlan, volume: VolumeRecord, sigma_scale: f64, batch: usize) -> Self {
+        Self {
+            roi_size: plan.roi,
+            overlap: if plan.spec.layout == Layout::Aligned {
+                plan.overlap_as_placed()
+            } else {
+                plan.spec.overlap
+            },
+            blend: plan.spec.blend,
+            layout: plan.spec.layout,
+            sigma_scale,
+            batch,
+            axes: plan.axes,
+            loaded_volume: volume.loaded,
+            prepared_volume: volume.prepared,
+            padded_volume: plan.padded,
+            spacing_mm: volume.spacing_mm,
+            starts: plan.starts.clone().into(),
+        }
+    }
+}
+
+/// Sizes of the volume that a plan lies over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VolumeRecord {
+    /// As loaded.
+    pub loaded: Extent,
+    /// As prepared, without padding.
+    pub prepared: Extent,
+    /// Spacing of the prepared volume in mm.
+    pub spacing_mm: [f64; 3],
+}
+
+/// Why a result could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResultError {
+    /// The disk is full, or the path cannot be written.
+    #[error("cannot write {what} ({source}); nothing was left half-written: free space or choose a path that can be written: {}", path.display())]
+    Write {
+        /// What was being written.
+        what: &'static str,
+        /// The system's words.
+        source: std::io::Error,
+        /// Where to.
+        path: PathBuf,
+    },
+    /// The file cannot be opened.
+    #[error("cannot read the result ({source}); check the path: {}", path.display())]
+    Read {
+        /// The system's words.
+        source: std::io::Error,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error("expected a result that voxfit run wrote, found {reason}; choose another file: {}", path.display())]
+    NotAResult {
+        /// What is wrong.
+        reason: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is from a later version.
+    #[error("the result has format {found}, this Voxfit reads up to {FORMAT}; use a newer Voxfit or run again: {}", path.display())]
+    Newer {
+        /// The file's format.
+        found: u32,
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Writes `path` in one go: `write` fills a file beside it, which is renamed once all of it is on disk.
+pub fn write_beside(
+    what: &'static str,
+    path: &Path,
+    write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>,
+) -> Result<(), ResultError> {
+    let refuse = |source: std::io::Error| ResultError::Write {
+        what,
+        source,
+        path: path.to_path_buf(),
+    };
+    if path.is_dir() {
+        return Err(refuse(std::io::ErrorKind::IsADirectory.into()));
+    }
+    if is_device(path) {
+        let mut device = std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .map_err(refuse)?;
+        return write(&mut device).map_err(refuse);
+    }
+    let mut beside = tempfile::Builder::new()
+        .prefix(".voxfit-")
+        .tempfile_in(folder(path))
+        .map_err(refuse)?;
+    {
+        let mut buffered = std::io::BufWriter::new(beside.as_file_mut());
+        write(&mut buffered).map_err(refuse)?;
+        buffered.flush().map_err(refuse)?;
+    }
+    beside.as_file().sync_all().map_err(refuse)?;
+    readable_by_all(beside.as_file()).map_err(refuse)?;
+    beside.persist(path).map_err(|e| refuse(e.error))?;
+    Ok(())
+}
+
+/// Temporary files are private; a result is as readable as any file that the user makes.
+#[cfg(unix)]
+fn readable_by_all(file: &std::fs::File) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn readable_by_all(_file: &std::fs::File) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// A device or a pipe is written to and never replaced by a file.
+fn is_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    }
+}
+
+/// Whether `path` can be written at all, asked before minutes of work; leaves nothing behind.
+pub fn check_writable(what: &'static str, path: &Path) -> Result<(), ResultError> {
+    let refuse = |source: std::io::Error| ResultError::Write {
+        what,
+        source,
+        path: path.to_path_buf(),
+    };
+    if path.is_dir() {
+        return Err(refuse(std::io::ErrorKind::IsADirectory.into()));
+    }
+    if is_device(path) {
+        let mut device = std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .map_err(refuse)?;
+        return device.write_all(b"\n").map_err(refuse);
+    }
+    let mut probe = tempfile::Builder::new()
+        .prefix(".voxfit-")
+        .tempfile_in(folder(path))
+        .map_err(refuse)?;
+    probe.write_all(&[0; 4096]).map_err(refuse)?;
+    probe.as_file().sync_all().map_err(refuse)
+}
+
+impl RunResult {
+    /// Writes the result file; a full disk leaves nothing half-written.
+    pub fn write(&self, path: &Path) -> Result<(), ResultError> {
+        write_beside("the result", path, |out| {
+            serde_json::to_writer_pretty(&mut *out, self).map_err(std::io::Error::from)?;
+            out.write_all(b"\n")
+        })
+    }
+
+    /// Reads a result file.
+    pub fn read(path: &Path) -> Result<Self, ResultError> {
+        let bytes = std::fs::read(path).map_err(|source| ResultError::Read {
+            source,
+            path: path.to_path_buf(),
+        })?;
+        let result: Self = serde_json::from_slice(&bytes).map_err(|e| ResultError::NotAResult {
+            reason: e.to_string(),
+            path: path.to_path_buf(),
+        })?;
+        if result.format > FORMAT {
+            return Err(ResultError::Newer {
+                found: result.format,
+                path: path.to_path_buf(),
+            });
+        }
+        Ok(result)
+    }
+}
+
+/// Hashes outputs for `outputs_sha256`: float32 little-endian, in the order given, every NaN alike.
+pub fn outputs_sha256<'a>(outputs: impl IntoIterator<Item = &'a [f32]>) -> String {
+    let mut hash = Sha256::new();
+    let mut bytes = Vec::with_capacity(1 << 16);
+    for values in outputs {
+        for chunk in values.chunks(1 << 14) {
+            bytes.clear();
+            for v in chunk {
+                let v = if v.is_nan() { f32::NAN } else { *v };
+                bytes.extend_from_slice(&v.to_le_bytes());
+            }
+            hash.update(&bytes);
+        }
+    }
+    hex::encode(hash.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::BoxF;
+    use crate::tiling::ExactnessVerdict;
+
+    fn result() -> RunResult {
+        RunResult {
+            format: FORMAT,
+            study: "phantom:64x64x32".to_owned(),
+            series: None,
+            network: NetworkRecord {
+                name: "demo".to_owned(),
+                sha256: "00".repeat(32),
+            },
+            plan: PlanRecord {
+                roi_size: Extent::new(32, 32, 16),
+                overlap: [0.25; 3],
+                blend: Blend::Gaussian,
+                layout: Layout::Monai,
+                sigma_scale: 0.125,
+                batch: 1,
+                axes: AxesOrder::Xyz,
+                loaded_volume: Extent::new(64, 64, 32),
+                prepared_volume: Extent::new(64, 64, 32),
+                padded_volume: Extent::new(64, 64, 32),
+                spacing_mm: [0.7, 0.7, 1.25],
+                starts: [vec![0, 24, 32], vec![0, 24, 32], vec![0, 12, 16]].into(),
+            },
+            engine: "cpu".to_owned(),
+            precision: Precision::Fp32,
+            n_windows: 27,
+            n_passes: 1,
+            seconds: 0.5,
+            memory: MemoryRecord::default(),
+            detections: vec![Detection {
+                label: "nodule".to_owned(),
+                score: 0.75,
+                box_in_volume: BoxF([1.0, 2.0, 3.0, 4.0, 5.0, 6.5]),
+                center_in_patient: [0.1, -2.0, 30.0],
+                size_mm: [2.1, 2.1, 4.375],
+                window_idx: Some(3),
+                seam_distance: Some(1.5),
+            }],
+            labels: BTreeMap::new(),
+            outputs_sha256: Some("ab".repeat(32)),
+            exactness: Exactness {
+                verdict: ExactnessVerdict::Blended,
+                halo_needed: [Some(8), Some(8), None],
+                n_passes: 1,
+                n_passes_exact: None,
+                recompute: 0.7,
+                reasons: vec!["because".to_owned()],
+            },
+            seams: SeamRecord::default(),
+            warnings: vec![PlanWarning::new("a-code", "A sentence.")],
+        }
+    }
+
+    #[test]
+    fn a_result_reads_back_as_it_was_written_under_the_agreed_keys() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.json");
+        result().write(&path).unwrap();
+        assert_eq!(RunResult::read(&path).unwrap(), result());
+        let json: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        for key in [
+            "study",
+            "series",
+            "network",
+            "plan",
+            "engine",
+            "precision",
+            "n_windows",
+            "n_passes",
+            "seconds",
+            "memory",
+            "detections",
+            "labels",
+            "outputs_sha256",
+            "exactness",
+            "seams",
+            "warnings",
+        ] {
+            assert!(json.get(key).is_some(), "{key}");
+        }
+        assert_eq!(json["exactness"]["verdict"], "blended");
+        assert_eq!(json["exactness"]["halo_needed"][2], serde_json::Value::Null);
+        assert_eq!(json["detections"][0]["box_in_volume"][5], 6.5);
+        assert_eq!(json["precision"], "fp32");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_older_file_and_nothing_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.json");
+        result().write(&path).unwrap();
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let said = write_beside("the result", &path, |out| {
+            out.write_all(b"half")?;
+            Err(full())
+        })
+        .unwrap_err()
+        .to_string();
+        assert!(said.starts_with("cannot write the result"), "{said}");
+        assert_eq!(RunResult::read(&path).unwrap(), result());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_written_is_one_sentence_with_the_path_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let gone = dir.path().join("no/such/r.json");
+        let said = check_writable("the result", &gone).unwrap_err().to_string();
+        assert!(said.ends_with("r.json"), "{said}");
+        assert!(check_writable("the result", dir.path()).is_err());
+        assert!(check_writable("the result", &dir.path().join("r.json")).is_ok());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_that_is_no_result_or_too_new_is_said_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r.json");
+        std::fs::write(&path, "{}").unwrap();
+        let said = RunResult::read(&path).unwrap_err().to_string();
+        assert!(said.contains("missing field"), "{said}");
+        let mut newer = result();
+        newer.format = FORMAT + 1;
+        newer.write(&path).unwrap();
+        assert!(
+            RunResult::read(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("format 2")
+        );
+    }
+
+    #[test]
+    fn every_nan_hashes_alike_and_order_counts() {
+        let quiet = f32::from_bits(0x7fc0_0001);
+        assert_eq!(
+            outputs_sha256([&[quiet][..]]),
+            outputs_sha256([&[f32::NAN][..]])
+        );
+        assert_ne!(
+            outputs_sha256([&[1.0_f32][..], &[2.0][..]]),
+            outputs_sha256([&[2.0_f32][..], &[1.0][..]])
+        );
+    }
+}
