@@ -1,0 +1,403 @@
+//! What each command does to the state. Only here is the document changed.
+
+use super::command::Command;
+use super::document::Document;
+use super::effect::{Dialog, Effect, JobRequest, ViewAction};
+use super::state::{Severity, State};
+use super::view::{Popup, SortBy};
+use crate::geometry::Plane;
+
+type Effects = Vec<Effect>;
+
+impl State {
+    /// Applies one command and returns what else it asks for.
+    pub fn apply(&mut self, command: Command) -> Effects {
+        if let Some(info) = super::table::by_command(&command)
+            && let Some(why) = info.why_disabled(self)
+        {
+            self.say(Severity::Info, info.name, why);
+            return Vec::new();
+        }
+        let effects = self.apply_file(command);
+        self.derive();
+        effects
+    }
+
+    fn apply_file(&mut self, command: Command) -> Effects {
+        use Command as C;
+        let dialog = |d| vec![Effect::OpenDialog(d)];
+        let start = |r| vec![Effect::Start(r)];
+        match command {
+            C::OpenFolderDialog => dialog(Dialog::OpenFolder),
+            C::OpenFileDialog => dialog(Dialog::OpenFile),
+            C::OpenNetworkDialog => dialog(Dialog::OpenNetwork),
+            C::Open(path) => start(JobRequest::Open(path)),
+            C::OpenStudy(source) => self.open_study(source),
+            C::OpenRecent(i) => match self.settings.recent.get(i) {
+                Some(r) if r.source.starts_with("phantom:") => self.open_study(r.source.clone()),
+                Some(r) => start(JobRequest::Open(r.source.clone().into())),
+                None => Vec::new(),
+            },
+            C::ClearRecent => {
+                self.settings.recent.clear();
+                self.keep_settings()
+            }
+            C::SelectSeries(reference) => {
+                self.change(|d| d.series = Some(reference.clone()));
+                start(JobRequest::Load(reference))
+            }
+            C::TryDemo => {
+                let mut effects = self.open_study(DEMO_STUDY.to_owned());
+                effects.extend(self.set_network("preset:demo".to_owned()));
+                effects
+            }
+            C::PlanWithoutData(size) => {
+                self.close_study();
+                self.change(|d| d.volume_without_data = size);
+                self.view.workspace = super::Workspace::Plan;
+                Vec::new()
+            }
+            C::SavePlan => match self.plan_path.clone() {
+                Some(path) => start(JobRequest::SavePlan(path, Box::new(self.document.clone()))),
+                None => dialog(Dialog::SavePlan),
+            },
+            C::SavePlanDialog => dialog(Dialog::SavePlan),
+            C::SavePlanTo(path) => {
+                self.plan_path = Some(path.clone());
+                start(JobRequest::SavePlan(path, Box::new(self.document.clone())))
+            }
+            C::ExportReportDialog => dialog(Dialog::SaveReport),
+            C::ExportReportTo(path) => start(JobRequest::Report(path)),
+            C::SaveResultDialog => dialog(Dialog::SaveResult),
+            C::SaveResultTo(path) => start(JobRequest::SaveResult(path)),
+            C::ExportVolumeDialog => dialog(Dialog::SaveVolume),
+            C::ExportVolumeTo(path) => start(JobRequest::SaveVolume(path)),
+            C::ScreenshotDialog => dialog(Dialog::SaveScreenshot),
+            C::ScreenshotTo(path) => vec![Effect::Screenshot(path)],
+            C::CloseStudy => {
+                self.close_study();
+                Vec::new()
+            }
+            C::Quit => vec![Effect::Quit],
+            other => self.apply_plan(other),
+        }
+    }
+
+    fn apply_plan(&mut self, command: Command) -> Effects {
+        use Command as C;
+        match command {
+            C::SetNetwork(model) => return self.set_network(model),
+            C::SetRoi(roi) => self.change(|d| d.roi_size = roi),
+            C::SetOverlap(overlap) => self.change(|d| d.overlap = overlap),
+            C::SetBlend(v) => self.change(|d| d.blend = v),
+            C::SetLayout(v) => self.change(|d| d.layout = v),
+            C::SetRuntime(v) => self.change(|d| d.runtime = v),
+            C::SetMode(v) => self.change(|d| d.mode = v),
+            C::SetOptimizer(v) => self.change(|d| d.optimizer = v),
+            C::SetCheckpointing(v) => self.change(|d| d.checkpointing = v),
+            C::SetPrecision(v) => self.change(|d| d.precision = v),
+            C::SetBatch(v) => self.change(|d| d.batch = v),
+            C::SetTiles(v) => self.change(|d| d.tiles = v),
+            C::SetMemoryLimit(v) => self.change(|d| d.memory_limit = v),
+            C::SetStitchOn(v) => self.change(|d| d.stitch_on = v),
+            C::SetDisplay(v) => self.change(|d| d.display = v),
+            C::SetEngine(v) => self.change(|d| d.engine = v),
+            C::ToggleCard(id) => self.change(|d| toggle_card(d, &id)),
+            C::FocusCard(id) => self.change(|d| d.card_in_focus = Some(id)),
+            C::ApplyFix(i) => {
+                if let Some(fix) = self.derived.fixes().get(i).cloned() {
+                    return self.apply(fix.command);
+                }
+            }
+            C::Undo => {
+                if let Some(before) = self.history.undo(self.document.clone()) {
+                    return self.go_to(before);
+                }
+            }
+            C::Redo => {
+                if let Some(after) = self.history.redo(self.document.clone()) {
+                    return self.go_to(after);
+                }
+            }
+            other => return self.apply_run(other),
+        }
+        Vec::new()
+    }
+
+    fn apply_run(&mut self, command: Command) -> Effects {
+        use Command as C;
+        match command {
+            C::AllowSinglePass(v) => self.single_pass_allowed = v,
+            C::Run => {
+                let allow_single_pass = std::mem::take(&mut self.single_pass_allowed);
+                return vec![Effect::Start(JobRequest::Run {
+                    document: Box::new(self.document.clone()),
+                    allow_single_pass,
+                })];
+            }
+            C::CancelRun => {
+                if let Some(run) = &self.run {
+                    self.jobs.cancel(run.job);
+                }
+            }
+            C::CancelJob(id) => self.jobs.cancel(id),
+            C::ProbeEngines => return vec![Effect::Start(JobRequest::Probe)],
+            other => return self.apply_view(other),
+        }
+        Vec::new()
+    }
+
+    fn apply_view(&mut self, command: Command) -> Effects {
+        use Command as C;
+        let view = &mut self.view;
+        match command {
+            C::ShowWorkspace(w) => view.workspace = w,
+            C::ShowLarge(plane) => {
+                view.large = (view.large != Some(plane)).then_some(plane);
+                view.active = plane;
+            }
+            C::ShowMpr => view.large = None,
+            C::ResetView => {
+                view.invert = false;
+                self.change_lightly(|d| d.window_level = None);
+                return vec![Effect::View(ViewAction::Reset)];
+            }
+            C::ZoomIn => return vec![Effect::View(ViewAction::ZoomIn)],
+            C::ZoomOut => return vec![Effect::View(ViewAction::ZoomOut)],
+            C::ZoomToFit => return vec![Effect::View(ViewAction::ZoomToFit)],
+            C::Invert => view.invert = !view.invert,
+            C::ToggleLayer(layer) => view.layers.toggle(layer),
+            C::HideOverlays(v) => view.overlays_hidden = v,
+            C::Scroll(n) => self.scroll(self.view.active, n),
+            C::ScrollPlane((plane, n)) => self.scroll(plane, n),
+            C::FirstSlice => self.go_to_slice(self.view.active, 0),
+            C::LastSlice => self.go_to_slice(self.view.active, usize::MAX),
+            C::GoToSlice((plane, n)) => self.go_to_slice(plane, n),
+            C::SetCrosshair(at) => {
+                if let Some(extent) = self.volume_state().map(|v| v.extent) {
+                    self.view.set_crosshair(at, extent);
+                }
+            }
+            C::Activate(plane) => view.active = plane,
+            C::WindowLevelPreset(n) => self.preset(n),
+            C::SetWindowLevel(wl) => self.change_lightly(|d| d.window_level = Some(wl)),
+            other => return self.apply_review(other),
+        }
+        Vec::new()
+    }
+
+    fn apply_review(&mut self, command: Command) -> Effects {
+        use Command as C;
+        match command {
+            C::NextDetection => return self.step_detection(true),
+            C::PreviousDetection => return self.step_detection(false),
+            C::SelectDetection(i) => return self.select_detection(i),
+            C::SetScoreThreshold(t) => {
+                self.change_lightly(|d| d.score_threshold = t.clamp(0.0, 1.0));
+            }
+            C::RaiseScoreThreshold => self.step_threshold(1.0),
+            C::LowerScoreThreshold => self.step_threshold(-1.0),
+            C::SortDetections(by) => {
+                if self.view.sort_by == by {
+                    self.view.descending = !self.view.descending;
+                } else {
+                    self.view.sort_by = by;
+                    self.view.descending = matches!(by, SortBy::Score | SortBy::Size);
+                }
+            }
+            C::FilterDetections(f) => self.view.filter = f,
+            other => return self.apply_tools(&other),
+        }
+        Vec::new()
+    }
+
+    fn apply_tools(&mut self, command: &Command) -> Effects {
+        use Command as C;
+        match command {
+            C::ShowPalette => self.show(Popup::Palette),
+            C::ShowKeys => self.show(Popup::Keys),
+            C::ShowSettings => self.show(Popup::Settings),
+            C::ShowJobs => self.show(Popup::Jobs),
+            C::ShowMessages => self.show(Popup::Messages),
+            C::ShowWarnings => self.show(Popup::Warnings),
+            C::ShowAbout => self.show(Popup::About),
+            C::Escape => self.escape(),
+            &C::DismissMessage(id) => {
+                for m in self.messages.iter_mut().filter(|m| m.id == id) {
+                    m.dismissed = true;
+                }
+            }
+            &C::SetTheme(theme) => {
+                self.settings.theme = theme;
+                return self.keep_settings();
+            }
+            &C::SetUiScale(scale) => {
+                self.settings.ui_scale = scale.clamp(75, 250);
+                return self.keep_settings();
+            }
+            C::ToggleIdentity => {
+                self.settings.mask_identity = !self.settings.mask_identity;
+                return self.keep_settings();
+            }
+            C::ToggleFullScreen => {
+                self.view.full_screen = !self.view.full_screen;
+                return vec![Effect::View(ViewAction::FullScreen(self.view.full_screen))];
+            }
+            C::NextPanel => return vec![Effect::View(ViewAction::NextPanel)],
+            _ => {}
+        }
+        Vec::new()
+    }
+}
+
+/// The study of the demo.
+pub const DEMO_STUDY: &str = "phantom:256x256x128";
+
+fn toggle_card(d: &mut Document, id: &str) {
+    let before = d.cards.len();
+    d.cards.retain(|c| c != id);
+    if d.cards.len() == before {
+        d.cards.push(id.to_owned());
+    }
+}
+
+impl State {
+    /// Changes the document and remembers the previous one.
+    fn change(&mut self, f: impl FnOnce(&mut Document)) {
+        let before = self.document.clone();
+        f(&mut self.document);
+        if before != self.document {
+            self.history.push(before);
+        }
+    }
+
+    /// Changes the document without a step of undo (window level, score threshold: they are dragged).
+    fn change_lightly(&mut self, f: impl FnOnce(&mut Document)) {
+        f(&mut self.document);
+    }
+
+    fn open_study(&mut self, source: String) -> Effects {
+        self.close_study();
+        self.change(|d| {
+            d.study = Some(source.clone());
+            d.series = None;
+        });
+        vec![Effect::Start(JobRequest::Scan(source))]
+    }
+
+    fn set_network(&mut self, model: String) -> Effects {
+        self.change(|d| d.network = Some(model.clone()));
+        vec![Effect::Start(JobRequest::Network(model))]
+    }
+
+    /// Goes to a document of the history, reading again what differs.
+    fn go_to(&mut self, to: Document) -> Effects {
+        let from = std::mem::replace(&mut self.document, to);
+        let mut effects = Vec::new();
+        if from.network != self.document.network
+            && let Some(model) = self.document.network.clone()
+        {
+            effects.push(Effect::Start(JobRequest::Network(model)));
+        }
+        if from.study != self.document.study {
+            self.study = None;
+            if let Some(study) = self.document.study.clone() {
+                effects.push(Effect::Start(JobRequest::Scan(study)));
+            }
+        } else if from.series != self.document.series
+            && let Some(series) = self.document.series.clone()
+        {
+            effects.push(Effect::Start(JobRequest::Load(series)));
+        }
+        effects
+    }
+
+    fn close_study(&mut self) {
+        self.study = None;
+        if self.document.study.is_some() {
+            self.change(|d| {
+                d.study = None;
+                d.series = None;
+            });
+        }
+    }
+
+    fn keep_settings(&self) -> Effects {
+        vec![Effect::Start(JobRequest::SaveSettings(Box::new(
+            self.settings.clone(),
+        )))]
+    }
+
+    /// Closes what is open on top.
+    const fn escape(&mut self) {
+        if self.view.popup.take().is_none() {
+            self.view.large = None;
+        }
+    }
+
+    /// Opens a popup, or closes it when it is the one that is open.
+    fn show(&mut self, popup: Popup) {
+        self.view.popup = (self.view.popup != Some(popup)).then_some(popup);
+    }
+
+    fn scroll(&mut self, plane: Plane, slices: i64) {
+        let Some(extent) = self.volume_state().map(|v| v.extent) else {
+            return;
+        };
+        let now = i64::try_from(self.view.slice(plane, extent)).unwrap_or(i64::MAX);
+        let to = usize::try_from(now.saturating_add(slices).max(0)).unwrap_or(usize::MAX);
+        self.view.set_slice(plane, to, extent);
+    }
+
+    fn go_to_slice(&mut self, plane: Plane, slice: usize) {
+        if let Some(extent) = self.volume_state().map(|v| v.extent) {
+            self.view.set_slice(plane, slice, extent);
+        }
+    }
+
+    fn preset(&mut self, number: u8) {
+        let level = self.preset_level(number);
+        self.change_lightly(|d| d.window_level = level);
+    }
+
+    fn step_threshold(&mut self, direction: f32) {
+        let steps = (self.document.score_threshold / 0.05).round() + direction;
+        self.change_lightly(|d| d.score_threshold = (steps * 0.05).clamp(0.0, 1.0));
+    }
+
+    fn step_detection(&mut self, forward: bool) -> Effects {
+        let shown = &self.derived.detections;
+        if shown.is_empty() {
+            return Vec::new();
+        }
+        let at = self
+            .view
+            .selected
+            .and_then(|s| shown.iter().position(|&i| i == s));
+        let next = match (at, forward) {
+            (None, true) => 0,
+            (None, false) => shown.len() - 1,
+            (Some(i), true) => (i + 1) % shown.len(),
+            (Some(i), false) => (i + shown.len() - 1) % shown.len(),
+        };
+        self.select_detection(shown[next])
+    }
+
+    fn select_detection(&mut self, i: usize) -> Effects {
+        let center = self
+            .outcome
+            .as_ref()
+            .and_then(|o| o.detections().get(i))
+            .map(|d| d.box_in_volume.center());
+        let Some(center) = center else {
+            return Vec::new();
+        };
+        self.view.selected = Some(i);
+        if let Some(extent) = self.volume_state().map(|v| v.extent) {
+            // Box edges lie between voxels: index 0.0 is the centre of the first one.
+            let at = center.map(|c| f64::from(c) - 0.5);
+            self.view.set_crosshair(at, extent);
+        }
+        vec![Effect::View(ViewAction::RevealSelection)]
+    }
+}

@@ -1,0 +1,119 @@
+//! What a command asks for beyond the state itself, as data: the window opens dialogs and takes pictures, `State::dispatch` starts jobs.
+
+use super::document::{Document, SeriesRef};
+use super::settings::Settings;
+use std::path::PathBuf;
+
+/// A file dialog. Its answer comes back as a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dialog {
+    /// A folder; answer `Command::Open`.
+    OpenFolder,
+    /// A file of any kind; answer `Command::Open`.
+    OpenFile,
+    /// A network; answer `Command::Open`.
+    OpenNetwork,
+    /// Where to save the plan; answer `Command::SavePlanTo`.
+    SavePlan,
+    /// Where to write the report; answer `Command::ExportReportTo`.
+    SaveReport,
+    /// Where to write the result; answer `Command::SaveResultTo`.
+    SaveResult,
+    /// Where to write the volume; answer `Command::ExportVolumeTo`.
+    SaveVolume,
+    /// Where to write the picture; answer `Command::ScreenshotTo`.
+    SaveScreenshot,
+}
+
+impl Dialog {
+    /// A file name to start from, and the ending of the files it is about.
+    pub const fn suggestion(&self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::OpenFolder | Self::OpenFile | Self::OpenNetwork => None,
+            Self::SavePlan => Some(("plan.voxplan", "voxplan")),
+            Self::SaveReport => Some(("report.html", "html")),
+            Self::SaveResult => Some(("result.json", "json")),
+            Self::SaveVolume => Some(("volume.nii.gz", "gz")),
+            Self::SaveScreenshot => Some(("voxfit.png", "png")),
+        }
+    }
+
+    /// The command for the path that was chosen.
+    pub const fn answer(&self, path: PathBuf) -> super::Command {
+        use super::Command as C;
+        match self {
+            Self::OpenFolder | Self::OpenFile | Self::OpenNetwork => C::Open(path),
+            Self::SavePlan => C::SavePlanTo(path),
+            Self::SaveReport => C::ExportReportTo(path),
+            Self::SaveResult => C::SaveResultTo(path),
+            Self::SaveVolume => C::ExportVolumeTo(path),
+            Self::SaveScreenshot => C::ScreenshotTo(path),
+        }
+    }
+}
+
+/// Something that the window does to its own view state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViewAction {
+    /// Zoom and position of all planes as at first.
+    Reset,
+    /// One step in, the active plane.
+    ZoomIn,
+    /// One step out, the active plane.
+    ZoomOut,
+    /// The whole slice, the active plane.
+    ZoomToFit,
+    /// Keyboard focus to the next panel.
+    NextPanel,
+    /// The whole screen, or not.
+    FullScreen(bool),
+    /// Scroll the detection list so that the selected row is seen.
+    RevealSelection,
+}
+
+/// Work for a thread, as data.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobRequest {
+    /// Find out what a path is and open it.
+    Open(PathBuf),
+    /// Look through a study, a file, a folder or `phantom:...`.
+    Scan(String),
+    /// Decode one series of the open study.
+    Load(SeriesRef),
+    /// Read a network.
+    Network(String),
+    /// Run the plan on the loaded volume.
+    Run {
+        /// The plan.
+        document: Box<Document>,
+        /// One pass over the whole volume was allowed for this run.
+        allow_single_pass: bool,
+    },
+    /// Look at what can run here.
+    Probe,
+    /// Write a plan file.
+    SavePlan(PathBuf, Box<Document>),
+    /// Write the report page.
+    Report(PathBuf),
+    /// Write the result file.
+    SaveResult(PathBuf),
+    /// Write the volume as `NIfTI`.
+    SaveVolume(PathBuf),
+    /// Keep the settings.
+    SaveSettings(Box<Settings>),
+}
+
+/// What a command asks for beyond the state itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Start a job (`State::dispatch` does).
+    Start(JobRequest),
+    /// Ask for a file or folder.
+    OpenDialog(Dialog),
+    /// Change what only the window knows.
+    View(ViewAction),
+    /// Write a picture of the window, identity masked, off the drawing thread.
+    Screenshot(PathBuf),
+    /// Leave the program.
+    Quit,
+}

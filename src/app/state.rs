@@ -1,0 +1,278 @@
+//! The whole program's state: document, view, study, result, jobs, messages. `apply` changes it and returns what else to do; `poll` takes in what jobs send.
+
+use super::command::Command;
+use super::derived::Derived;
+use super::document::{Document, History};
+use super::effect::Effect;
+use super::settings::{Settings, SettingsDir};
+use super::study::{StudyState, VolumeState};
+use super::view::{View, Workspace};
+use super::work::{JobInfo, Jobs};
+use crate::detect::Detection;
+use crate::jobs::Waker;
+use crate::units::Bytes;
+use std::path::PathBuf;
+
+/// How bad a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Something was done.
+    Info,
+    /// Something is odd.
+    Warning,
+    /// Something could not be done; stays until dismissed.
+    Error,
+}
+
+/// A toast, kept in the messages list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Unique within the session.
+    pub id: u64,
+    /// How bad it is.
+    pub severity: Severity,
+    /// A few words.
+    pub title: String,
+    /// One sentence more, or nothing.
+    pub detail: String,
+    /// A button on the toast: its word and what it sends.
+    pub action: Option<(String, Command)>,
+    /// Whether its toast was dismissed (it stays in the list).
+    pub dismissed: bool,
+}
+
+/// What can run here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// `cpu` or `cuda`.
+    pub id: String,
+    /// Whether it can run.
+    pub available: bool,
+    /// Why not, or nothing.
+    pub reason: String,
+    /// The device's name.
+    pub device: Option<String>,
+    /// Memory of the device.
+    pub total: Option<Bytes>,
+    /// Free memory of the device.
+    pub free: Option<Bytes>,
+}
+
+/// A run in progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunProgress {
+    /// Its job.
+    pub job: u64,
+    /// Windows (or steps) done.
+    pub done: u64,
+    /// Windows (or steps) in all.
+    pub total: u64,
+}
+
+/// A finished run with the plan that it was made by.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The plan of the run.
+    pub document: Document,
+    /// What it found, in the order of the result file.
+    pub detections: Vec<Detection>,
+}
+
+impl Outcome {
+    /// What it found, in the order of the result file.
+    pub fn detections(&self) -> &[Detection] {
+        &self.detections
+    }
+}
+
+/// How the window starts.
+#[derive(Clone, Debug, Default)]
+pub struct Startup {
+    /// Folders and files to open.
+    pub paths: Vec<PathBuf>,
+    /// MODEL.
+    pub network: Option<String>,
+    /// A plan file.
+    pub plan: Option<PathBuf>,
+    /// The workspace to show.
+    pub workspace: Option<Workspace>,
+    /// Start with the demo.
+    pub demo: bool,
+}
+
+/// The program's state.
+#[derive(Debug)]
+pub struct State {
+    /// What the user chose. Change it through commands.
+    pub document: Document,
+    /// What is on screen.
+    pub view: View,
+    /// What outlives the session.
+    pub settings: Settings,
+    /// What follows from the document.
+    pub derived: Derived,
+    /// The open study.
+    pub study: Option<StudyState>,
+    /// The last finished run.
+    pub outcome: Option<Outcome>,
+    /// The run in progress.
+    pub run: Option<RunProgress>,
+    /// What can run here; empty until probed.
+    pub engines: Vec<EngineInfo>,
+    /// Messages, newest last.
+    pub messages: Vec<Message>,
+    /// One pass over the whole volume is allowed for the next run.
+    pub single_pass_allowed: bool,
+    /// Where the plan was saved last.
+    pub plan_path: Option<PathBuf>,
+    pub(super) history: History,
+    pub(super) jobs: Jobs,
+    pub(super) settings_dir: SettingsDir,
+    pub(super) next_id: u64,
+}
+
+impl State {
+    /// A state with these settings; `wake` is called when a job has news, so that a sleeping window draws again.
+    /// Load the settings before (`SettingsDir::load`), and pass on what was wrong with them.
+    pub fn new(settings_dir: SettingsDir, wake: Waker) -> Self {
+        let (settings, wrong) = settings_dir.load();
+        let mut state = Self {
+            document: Document::default(),
+            view: View::default(),
+            settings,
+            derived: Derived::default(),
+            study: None,
+            outcome: None,
+            run: None,
+            engines: Vec::new(),
+            messages: Vec::new(),
+            single_pass_allowed: false,
+            plan_path: None,
+            history: History::default(),
+            jobs: Jobs::new(wake),
+            settings_dir,
+            next_id: 1,
+        };
+        if let Some(wrong) = wrong {
+            state.say(
+                Severity::Error,
+                "Settings could not be read",
+                wrong.to_string(),
+            );
+        }
+        state
+    }
+
+    /// The commands that a start with arguments sends, in order.
+    pub fn startup_commands(startup: &Startup) -> Vec<Command> {
+        let mut out = vec![Command::ProbeEngines];
+        if let Some(plan) = &startup.plan {
+            out.push(Command::Open(plan.clone()));
+        }
+        if startup.demo {
+            out.push(Command::TryDemo);
+        }
+        out.extend(startup.paths.iter().cloned().map(Command::Open));
+        out.extend(startup.network.clone().map(Command::SetNetwork));
+        out.extend(startup.workspace.map(Command::ShowWorkspace));
+        out
+    }
+
+    /// Adds a message and returns its number.
+    pub fn say(
+        &mut self,
+        severity: Severity,
+        title: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> u64 {
+        let id = self.fresh_id();
+        self.messages.push(Message {
+            id,
+            severity,
+            title: title.into(),
+            detail: detail.into(),
+            action: None,
+            dismissed: false,
+        });
+        id
+    }
+
+    pub(super) fn fresh_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    /// The series that is loaded or loading.
+    pub fn volume_state(&self) -> Option<&VolumeState> {
+        self.study.as_ref()?.volume.as_ref()
+    }
+
+    /// What is running now.
+    pub fn jobs(&self) -> Vec<JobInfo> {
+        self.jobs.list()
+    }
+
+    /// Whether there is something to undo.
+    pub fn can_undo(&self) -> bool {
+        self.history.can_undo()
+    }
+
+    /// Whether there is something to redo.
+    pub fn can_redo(&self) -> bool {
+        self.history.can_redo()
+    }
+
+    /// Why the result is of an older plan ("overlap was 0.20, is 0.25"); empty while it is of this one.
+    pub fn stale(&self) -> Vec<String> {
+        self.outcome
+            .as_ref()
+            .map_or_else(Vec::new, |o| self.document.changes_since(&o.document))
+    }
+
+    /// The detections shown, filtered and sorted: place in the result, and the detection.
+    pub fn detections(&self) -> impl Iterator<Item = (usize, &Detection)> {
+        let all = self.outcome.as_ref().map_or(&[][..], Outcome::detections);
+        self.derived
+            .detections
+            .iter()
+            .filter_map(|&i| Some((i, all.get(i)?)))
+    }
+
+    /// Whether a card of this id is in the catalogue.
+    pub fn knows_card(&self, id: &str) -> bool {
+        self.document.cards.iter().any(|c| c == id)
+    }
+
+    /// Why the plan cannot be run now; `None` when it can.
+    pub fn why_not_run(&self) -> Option<String> {
+        if self.run.is_some() {
+            return Some("a run is in progress".to_owned());
+        }
+        let Some(volume) = self.volume_state() else {
+            return Some("no volume is loaded".to_owned());
+        };
+        if volume.is_loading() {
+            return Some("the volume is still loading".to_owned());
+        }
+        if self.document.network.is_none() {
+            return Some("no network is chosen".to_owned());
+        }
+        if let Err(e) = self.document.check() {
+            return Some(e.to_string());
+        }
+        None
+    }
+
+    /// Applies a command, starts the jobs it asks for, and returns what only the window can do.
+    pub fn dispatch(&mut self, command: Command) -> Vec<Effect> {
+        let mut rest = Vec::new();
+        for effect in self.apply(command) {
+            match effect {
+                Effect::Start(request) => self.start(request),
+                other => rest.push(other),
+            }
+        }
+        rest
+    }
+}

@@ -1,0 +1,121 @@
+//! The open study as the window shows it: series with thumbnails, the loading volume slice by slice, the whole volume, warnings.
+
+use super::document::{SeriesRef, WindowLevel};
+use crate::geometry::{Affine, Extent};
+use crate::volume::SharedVolume;
+use std::sync::Arc;
+
+/// Something odd but usable, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// A short fixed name.
+    pub code: String,
+    /// One sentence.
+    pub text: String,
+    /// The files it speaks of.
+    pub files: Vec<String>,
+}
+
+/// A small grey picture, row by row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thumbnail {
+    /// Columns.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// `width * height` greys.
+    pub grey: Vec<u8>,
+}
+
+/// One row of the series list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesItem {
+    /// Which series.
+    pub reference: SeriesRef,
+    /// "CT", "MR".
+    pub modality: String,
+    /// As the file says.
+    pub description: String,
+    /// As the file says; print it only while identity is shown.
+    pub patient_name: Option<String>,
+    /// "Subject 4F2A": the same for the same patient, nothing else can be read from it.
+    pub subject: String,
+    /// Files it is made of.
+    pub n_files: usize,
+    /// Size in voxels.
+    pub extent: Extent,
+    /// Spacing in mm; `None` where unknown.
+    pub spacing_mm: [Option<f64>; 3],
+    /// False when it must not be run.
+    pub usable: bool,
+    /// What is odd about it.
+    pub warnings: Vec<Warning>,
+    /// Its middle slice, once decoded.
+    pub thumbnail: Option<Arc<Thumbnail>>,
+}
+
+/// A slice that was decoded since the window asked last.
+#[derive(Clone, Debug)]
+pub struct FreshSlice {
+    /// The volume it belongs to (`VolumeState::generation`).
+    pub generation: u64,
+    /// Its index along z.
+    pub k: usize,
+    /// `extent.x * extent.y` values, row by row, rounded and clamped to int16.
+    pub values: Arc<[i16]>,
+}
+
+/// The series that is loaded or loading.
+#[derive(Clone, Debug)]
+pub struct VolumeState {
+    /// Rises with each load; a texture of another generation is old.
+    pub generation: u64,
+    /// Which series.
+    pub reference: SeriesRef,
+    /// Size in voxels.
+    pub extent: Extent,
+    /// Voxel index to patient space.
+    pub affine: Affine,
+    /// Slices decoded so far.
+    pub decoded: usize,
+    /// The whole volume once all slices are there.
+    pub volume: Option<SharedVolume>,
+    /// Smallest and largest value without padding, once known.
+    pub range: Option<(f32, f32)>,
+    /// The file's own window level, else from percentiles once the volume is whole.
+    pub own_window_level: Option<WindowLevel>,
+    /// What is odd about it (scan and decoding).
+    pub warnings: Vec<Warning>,
+}
+
+impl VolumeState {
+    /// Whether slices are still to come.
+    pub const fn is_loading(&self) -> bool {
+        self.volume.is_none()
+    }
+}
+
+/// The open study.
+#[derive(Clone, Debug, Default)]
+pub struct StudyState {
+    /// As opened: a path or `phantom:...`.
+    pub source: String,
+    /// A name that may be shown with identity masked.
+    pub label: String,
+    /// Its series.
+    pub series: Vec<SeriesItem>,
+    /// Files passed over, with reasons.
+    pub skipped: Vec<(String, String)>,
+    /// Whether files are still being looked through.
+    pub scanning: bool,
+    /// The series that is loaded or loading.
+    pub volume: Option<VolumeState>,
+}
+
+impl StudyState {
+    /// The list's row of the series that is loaded or loading.
+    pub fn selected(&self) -> Option<&SeriesItem> {
+        let v = self.volume.as_ref()?;
+        self.series.iter().find(|s| s.reference == v.reference)
+    }
+}

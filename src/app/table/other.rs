@@ -1,0 +1,234 @@
+//! Entries of the run, review, tools and help menus.
+
+use super::{CommandInfo, Menu, c, now, typed};
+use crate::app::command::Command;
+use crate::app::document::EngineChoice;
+use crate::app::keys::{Chord, Key};
+use crate::app::parse;
+use crate::app::settings::Theme;
+use crate::app::view::{Filter, SortBy};
+use crate::app::why;
+
+pub(super) fn run() -> Vec<CommandInfo> {
+    use Menu::Run as M;
+    vec![
+        now(M, Command::Run, "Run", "Runs the plan on the open study.")
+            .key(Chord::ctrl(Key::Enter))
+            .when(why::cannot_run),
+        now(
+            M,
+            Command::CancelRun,
+            "Cancel run",
+            "Stops before the next window; nothing is kept.",
+        )
+        .key(Chord::ctrl(c('.')))
+        .when(why::no_run),
+        typed(M, "CancelJob", "Cancel job", "1", parse::cancel_job).when(why::no_jobs),
+        now(
+            M,
+            Command::AllowSinglePass(true),
+            "Allow one pass over the whole volume",
+            "For the next run only.",
+        ),
+        now(
+            M,
+            Command::AllowSinglePass(false),
+            "Refuse one pass over the whole volume",
+            "The guard stands again.",
+        )
+        .palette_only(),
+        now(
+            M,
+            Command::SetEngine(EngineChoice::Auto),
+            "Engine: automatic",
+            "CUDA where it can run, else the CPU; the result says which.",
+        ),
+        now(
+            M,
+            Command::SetEngine(EngineChoice::Cpu),
+            "Engine: CPU",
+            "This machine's processor.",
+        ),
+        now(
+            M,
+            Command::SetEngine(EngineChoice::Cuda),
+            "Engine: CUDA",
+            "An NVIDIA card, never the CPU in its place.",
+        )
+        .when(why::no_cuda),
+        now(M, Command::ShowJobs, "Jobs", "What is running now."),
+        now(
+            M,
+            Command::ProbeEngines,
+            "Look for engines again",
+            "After a driver was installed.",
+        ),
+    ]
+}
+
+pub(super) fn review() -> Vec<CommandInfo> {
+    use Menu::Review as M;
+    let sort = |s, name| {
+        now(
+            M,
+            Command::SortDetections(s),
+            name,
+            "The same column again turns the order round.",
+        )
+        .palette_only()
+        .when(why::no_detections)
+    };
+    vec![
+        now(
+            M,
+            Command::NextDetection,
+            "Next detection",
+            "In the order of the list.",
+        )
+        .key(Chord::plain(c('N')))
+        .when(why::no_detections),
+        now(
+            M,
+            Command::PreviousDetection,
+            "Previous detection",
+            "In the order of the list.",
+        )
+        .key(Chord::shift(c('N')))
+        .when(why::no_detections),
+        typed(
+            M,
+            "SelectDetection",
+            "Go to detection",
+            "5",
+            parse::detection,
+        )
+        .when(why::no_detections),
+        now(
+            M,
+            Command::RaiseScoreThreshold,
+            "Raise score threshold",
+            "By 0.05.",
+        )
+        .key(Chord::plain(c(']'))),
+        now(
+            M,
+            Command::LowerScoreThreshold,
+            "Lower score threshold",
+            "By 0.05.",
+        )
+        .key(Chord::plain(c('['))),
+        typed(
+            M,
+            "SetScoreThreshold",
+            "Score threshold",
+            "0.50",
+            parse::threshold,
+        ),
+        now(
+            M,
+            Command::FilterDetections(Filter::All),
+            "All detections",
+            "At or above the threshold.",
+        )
+        .when(why::no_detections),
+        now(
+            M,
+            Command::FilterDetections(Filter::NearSeam),
+            "Detections near a seam",
+            "Within 5 mm of a window face.",
+        )
+        .when(why::no_detections),
+        sort(SortBy::Number, "Sort by number"),
+        sort(SortBy::Label, "Sort by label"),
+        sort(SortBy::Score, "Sort by score"),
+        sort(SortBy::Size, "Sort by size"),
+        sort(SortBy::Seam, "Sort by distance to seam"),
+    ]
+}
+
+pub(super) fn tools() -> Vec<CommandInfo> {
+    use Menu::{Help, Tools as M};
+    vec![
+        now(
+            M,
+            Command::ShowPalette,
+            "Search commands",
+            "Every command by name.",
+        )
+        .key(Chord::ctrl(c('K'))),
+        now(
+            M,
+            Command::ToggleIdentity,
+            "Show or mask identity",
+            "Names on screen; outputs are always masked.",
+        )
+        .key(Chord::ctrl_shift(c('I'))),
+        now(
+            M,
+            Command::ShowMessages,
+            "Messages",
+            "What was said before.",
+        ),
+        typed(M, "DismissMessage", "Dismiss message", "1", parse::message).when(why::no_messages),
+        now(
+            M,
+            Command::ShowWarnings,
+            "Warnings of the study",
+            "What is odd about it, and files passed over.",
+        )
+        .when(why::no_study),
+        now(
+            M,
+            Command::ShowSettings,
+            "Settings",
+            "Theme, size, identity.",
+        )
+        .key(Chord::ctrl(c(','))),
+        now(
+            M,
+            Command::SetTheme(Theme::Dark),
+            "Theme: dark",
+            "For the reading room.",
+        ),
+        now(
+            M,
+            Command::SetTheme(Theme::Light),
+            "Theme: light",
+            "For bright rooms.",
+        ),
+        now(
+            M,
+            Command::SetTheme(Theme::HighContrast),
+            "Theme: high contrast",
+            "Black, white and full colours.",
+        ),
+        typed(
+            M,
+            "SetUiScale",
+            "Size of the user interface",
+            "75 to 250 per cent",
+            parse::ui_scale,
+        ),
+        now(
+            M,
+            Command::Escape,
+            "Close or cancel",
+            "What is open on top; never quits.",
+        )
+        .key(Chord::plain(Key::Escape))
+        .palette_only(),
+        now(
+            Help,
+            Command::ShowKeys,
+            "Keys",
+            "Every command and its keys.",
+        )
+        .key(Chord::plain(Key::F(1))),
+        now(
+            Help,
+            Command::ShowAbout,
+            "About Voxfit",
+            "What it is for, and that it is not for clinical use.",
+        ),
+    ]
+}
