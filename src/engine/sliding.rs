@@ -6,7 +6,7 @@ use crate::jobs::Control;
 use crate::memory::{Precision, schedule};
 use crate::network::{Graph, TensorKind, Weights};
 use crate::tiling::TilingPlan;
-use crate::tiling::stitch::{OutputShape, StitchError, Stitched, Stitcher};
+use crate::tiling::stitch::{ChannelOrder, OutputShape, StitchError, Stitched, Stitcher};
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;
@@ -84,7 +84,7 @@ pub fn run_observed(
     observer: Option<Observer<'_>>,
 ) -> Result<Sliding, EngineError> {
     check(graph, &volume, tiling)?;
-    let roi = tiling.axes.permute(tiling.roi.to_array());
+    let roi = tiling.axes.reorder(tiling.roi.to_array());
     let planned = schedule::plan(graph, &roi, options.batch.max(1), options.precision)?;
     let plan = EnginePlan {
         graph: Arc::clone(graph),
@@ -148,10 +148,10 @@ impl Source for Windows<'_> {
     fn gather(&self, window: usize, _input: usize, into: MapMut<'_>) -> Result<(), EngineError> {
         let axes = self.tiling.axes;
         let e = self.volume.extent;
-        let step = axes.permute([1, e.x, e.x * e.y]);
-        let size = axes.permute(e.to_array());
-        let min = axes.permute(self.tiling.windows[window].roi.min);
-        let before = axes.permute(self.tiling.pad_before);
+        let step = axes.reorder([1, e.x, e.x * e.y]);
+        let size = axes.reorder(e.to_array());
+        let min = axes.reorder(self.tiling.windows[window].roi.min);
+        let before = axes.reorder(self.tiling.pad_before);
         // Index into the volume along an axis, if it is inside.
         let at = |a: usize, i: usize| (min[a] + i).checked_sub(before[a]).filter(|p| *p < size[a]);
         let [_, rows, len] = into.spatial;
@@ -245,6 +245,11 @@ impl Sink for Stitching<'_> {
         if let Some(observer) = &mut self.observer {
             observer(window, outputs);
         }
-        self.stitcher.add(window, outputs).map_err(refused)
+        for (o, values) in outputs.iter().enumerate() {
+            self.stitcher
+                .add(window, o, values, ChannelOrder::First)
+                .map_err(refused)?;
+        }
+        Ok(())
     }
 }
