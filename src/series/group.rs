@@ -203,21 +203,13 @@ fn left_out(buckets: &[Bucket]) -> Option<Warning> {
     let mut files = file_names(&others);
     files.sort();
     files.dedup();
-    let split_by_time = others.iter().all(|o| {
-        main.sources.first().is_some_and(|m| {
-            m.file.pixels.rows == o.file.pixels.rows
-                && m.file.pixels.columns == o.file.pixels.columns
-                && same_direction(m.plane().row, o.plane().row)
-        })
-    });
+    if main.warnings.iter().any(|w| w.code == WarningCode::Split) {
+        return None;
+    }
     (!files.is_empty()).then(|| Warning {
-        code: if split_by_time {
-            WarningCode::Split
-        } else {
-            WarningCode::LeftOut
-        },
+        code: WarningCode::LeftOut,
         text: format!(
-            "{} other image(s) of this series (another size, orientation, kind or time) are listed as part(s) of their own: {}",
+            "{} other image(s) of this series (another size, orientation or kind) are listed as part(s) of their own: {}",
             others.len(),
             names(&files)
         ),

@@ -487,9 +487,15 @@ fn padding(set: &DataSet<'_>, signed: bool) -> Option<(i64, i64)> {
 impl Pixels {
     /// Bytes of one native frame; `None` beyond 64 bits.
     pub(super) fn frame_bytes(&self) -> Option<u64> {
+        // Two chroma samples for each pair of pixels.
+        let samples = if self.photometric.ends_with("422") {
+            2
+        } else {
+            self.samples as u64
+        };
         let bits = (self.rows as u64)
             .checked_mul(self.columns as u64)?
-            .checked_mul(self.samples as u64)?
+            .checked_mul(samples)?
             .checked_mul(u64::from(self.bits_allocated))?;
         Some(bits.div_ceil(8))
     }

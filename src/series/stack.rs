@@ -60,9 +60,6 @@ pub(super) fn by_position(mut bucket: Bucket) -> Vec<Bucket> {
     if doubles.is_empty() {
         return vec![bucket];
     }
-    if let Some(parts) = split(&bucket) {
-        return parts;
-    }
     let files: Vec<String> = {
         let mut f: Vec<String> = doubles
             .iter()
@@ -73,6 +70,9 @@ pub(super) fn by_position(mut bucket: Bucket) -> Vec<Bucket> {
         f.dedup();
         f
     };
+    if let Some(parts) = split(&bucket, &files) {
+        return parts;
+    }
     let text = format!(
         "{} pair(s) of different images lie at one position and no tag tells them apart: {}",
         doubles.len(),
@@ -125,7 +125,7 @@ fn doubles(sources: &[Source]) -> Vec<(usize, usize)> {
 type Key = fn(&Plane) -> Option<String>;
 
 /// Tries the tags that tell images at one position apart; every part must be free of doubles.
-fn split(bucket: &Bucket) -> Option<Vec<Bucket>> {
+fn split(bucket: &Bucket, doubles_files: &[String]) -> Option<Vec<Bucket>> {
     let keys: [(&str, Key); 4] = [
         ("stack", |p| p.stack.clone()),
         ("acquisition", |p| p.acquisition.map(|v| v.to_string())),
@@ -154,9 +154,9 @@ fn split(bucket: &Bucket) -> Option<Vec<Bucket>> {
                     warnings.push(Warning {
                         code: WarningCode::Split,
                         text: format!(
-                            "several images lie at each position; the series was split by {what} into {n} volumes, this is {what} {value}"
-                        ),
-                        files: Vec::new(),
+                            "several images lie at one position ({}); the series was split by {what} into {n} volumes, this is {what} {value}",
+ names(doubles_files)                        ),
+                        files: doubles_files.to_vec(),
                     });
                     Bucket {
                         kind: bucket.kind,
@@ -178,7 +178,8 @@ pub(super) fn instance_warning(sources: &[Source]) -> Option<Warning> {
         .collect::<Option<_>>()?;
     numbers.sort_unstable();
     let (&first, &last) = (numbers.first()?, numbers.last()?);
-    if first <= 1 || numbers.windows(2).any(|w| matches!(w, [a, b] if a == b)) {
+    if numbers.len() < 2 || first <= 1 || numbers.windows(2).any(|w| matches!(w, [a, b] if a == b))
+    {
         return None;
     }
     Some(Warning {
