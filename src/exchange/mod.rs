@@ -1,4 +1,10 @@
 //! What other tools read and write: NIfTI, DICOM.
 #![warn(clippy::indexing_slicing)]
 
+pub mod metaimage;
+pub mod nifti;
+pub mod npy;
 pub mod result;
+mod volume_file;
+
+pub use volume_file::{VolumeFileError, write_beside};
