@@ -299,4 +299,16 @@ mod tests {
             assert_eq!(generate(e, 1).volume.voxels.len(), e.voxels());
         }
     }
+
+    #[test]
+    fn the_bits_of_a_study_are_the_same_on_every_machine() {
+        let Voxels::I16(v) = small().volume.voxels else {
+            panic!("whole HU expected")
+        };
+        let sum: i64 = v.iter().map(|&x| i64::from(x)).sum();
+        let mixed = v.iter().fold(0u64, |h, &x| {
+            (h ^ u64::from(x.cast_unsigned())).wrapping_mul(0x0100_0000_01b3)
+        });
+        assert_eq!((sum, mixed), (-389_784_619, 16_383_385_521_003_092_725));
+    }
 }
