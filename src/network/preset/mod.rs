@@ -20,10 +20,11 @@ struct Preset {
 }
 
 const PRESETS: &[Preset] = &[
-    Preset::planned(
+    Preset::trained(
         "demo",
         |name| demo::graph(name, false),
         include_str!("../../../assets/presets/demo.toml"),
+        include_bytes!("../../../assets/demo/demo.safetensors"),
     ),
     Preset::planned(
         "demo-norm",
@@ -83,6 +84,20 @@ impl Preset {
             graph,
             manifest,
             weights: None,
+        }
+    }
+
+    const fn trained(
+        name: &'static str,
+        graph: fn(&str) -> Graph,
+        manifest: &'static str,
+        weights: &'static [u8],
+    ) -> Self {
+        Self {
+            name,
+            graph,
+            manifest,
+            weights: Some(weights),
         }
     }
 }
