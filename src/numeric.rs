@@ -3,9 +3,9 @@
 
 /// log2(e).
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
-/// ln(2), its upper bits: n * LN2_HIGH is exact for the n that occur.
+/// ln(2), its upper bits: n times it is exact for the n that occur.
 const LN2_HIGH: f32 = 0.693_359_4;
-/// ln(2) - LN2_HIGH.
+/// ln(2) less its upper bits.
 const LN2_LOW: f32 = -2.121_944_4e-4;
 /// 1.5 * 2^23: adding and subtracting it rounds to a whole number, half to even.
 const ROUNDER: f32 = 12_582_912.0;
@@ -22,13 +22,7 @@ const COEFFICIENTS: [f32; 6] = [
 /// e to the power `x`: within 2 units in the last place, +inf above 88.7228, 0 below -103.98, NaN passed on.
 #[inline]
 pub fn exp(x: f32) -> f32 {
-    let clamped = if x > 89.0 {
-        89.0
-    } else if x < -104.0 {
-        -104.0
-    } else {
-        x
-    };
+    let clamped = x.clamp(-104.0, 89.0);
     let whole = clamped.mul_add(LOG2_E, ROUNDER) - ROUNDER;
     let r = whole.mul_add(-LN2_HIGH, clamped);
     let r = whole.mul_add(-LN2_LOW, r);

@@ -52,8 +52,8 @@ pub struct Sliding {
     pub seconds: f64,
 }
 
-/// Looks at each window's outputs (C order, channels first) before they are stitched: seam metrics, say.
-pub type Observer<'a> = &'a mut (dyn FnMut(usize, &[&[f32]]) + Send);
+/// Looks at each output of each window (window, output, map) before it is stitched: seam metrics, say.
+pub type Observer<'a> = &'a mut (dyn FnMut(usize, usize, Map<'_>) + Send);
 
 /// Runs all windows of a tiling. Progress counts windows; a cancel answers inside a window too.
 pub fn run(
@@ -175,13 +175,8 @@ impl Source for Windows<'_> {
     }
 }
 
-/// Most outputs of a network whose windows are stitched.
-const MAX_OUTPUTS: usize = 16;
-
 struct Stitching<'a> {
     stitcher: Stitcher,
-    /// One window's outputs, channels first.
-    window: Vec<Vec<f32>>,
     observer: Option<Observer<'a>>,
 }
 
@@ -192,9 +187,9 @@ impl<'a> Stitching<'a> {
         sigma_scale: f64,
         observer: Option<Observer<'a>>,
     ) -> Result<Self, EngineError> {
-        let schedule = &plan.schedule;
-        let shape = |o: usize| &schedule.tensors[o].shape;
-        let shapes: Vec<OutputShape> = schedule
+        let shape = |o: usize| plan.schedule.tensors[o].shape.as_slice();
+        let shapes: Vec<OutputShape> = plan
+            .schedule
             .outputs
             .iter()
             .map(|&o| OutputShape {
@@ -202,22 +197,8 @@ impl<'a> Stitching<'a> {
                 spatial: [shape(o)[2], shape(o)[3], shape(o)[4]],
             })
             .collect();
-        if shapes.len() > MAX_OUTPUTS {
-            return Err(EngineError::Sink {
-                reason: format!(
-                    "{} outputs, at most {MAX_OUTPUTS} can be stitched",
-                    shapes.len()
-                ),
-            });
-        }
-        let window = shapes
-            .iter()
-            .map(|s| vec![0.0; s.channels * s.spatial.iter().product::<usize>()])
-            .collect();
-        let stitcher = Stitcher::new(tiling, &shapes, sigma_scale).map_err(refused)?;
         Ok(Self {
-            stitcher,
-            window,
+            stitcher: Stitcher::new(tiling, &shapes, sigma_scale).map_err(refused)?,
             observer,
         })
     }
@@ -231,25 +212,16 @@ fn refused(e: StitchError) -> EngineError {
 }
 
 impl Sink for Stitching<'_> {
-    fn take(&mut self, _window: usize, output: usize, map: Map<'_>) -> Result<(), EngineError> {
-        map.to_channels_first(&mut self.window[output]);
-        Ok(())
+    fn take(&mut self, window: usize, output: usize, map: Map<'_>) -> Result<(), EngineError> {
+        if let Some(observer) = &mut self.observer {
+            observer(window, output, map);
+        }
+        self.stitcher
+            .add(window, output, map.values, ChannelOrder::Last)
+            .map_err(refused)
     }
 
-    fn window_done(&mut self, window: usize) -> Result<(), EngineError> {
-        let mut outputs: [&[f32]; MAX_OUTPUTS] = [&[]; MAX_OUTPUTS];
-        for (o, values) in outputs.iter_mut().zip(&self.window) {
-            *o = values;
-        }
-        let outputs = &outputs[..self.window.len()];
-        if let Some(observer) = &mut self.observer {
-            observer(window, outputs);
-        }
-        for (o, values) in outputs.iter().enumerate() {
-            self.stitcher
-                .add(window, o, values, ChannelOrder::First)
-                .map_err(refused)?;
-        }
+    fn window_done(&mut self, _window: usize) -> Result<(), EngineError> {
         Ok(())
     }
 }
