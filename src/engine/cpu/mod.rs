@@ -288,3 +288,6 @@ fn finished<'a>(part: Place) -> &'a [f32] {
 const fn rounded(x: f64) -> f32 {
     x as f32
 }
+
+#[cfg(test)]
+mod tests;
