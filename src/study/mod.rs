@@ -1,1 +1,18 @@
 //! The use of it all: open, prepare, guard, run, detect, result file.
+
+mod error;
+mod findings;
+mod guard;
+mod labels;
+mod open;
+mod planned;
+mod prepare;
+mod run;
+
+pub use error::StudyError;
+pub use guard::guard;
+pub use labels::LabelMask;
+pub use open::{Opened, StudyKind, open};
+pub use planned::{PlannedRun, RunSpec, plan_run};
+pub use prepare::{Prepared, PreparedSize, prepare, prepared_size, prepared_size_of};
+pub use run::{Ran, run};

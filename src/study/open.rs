@@ -1,0 +1,184 @@
+//! Opens whatever names a study: DICOM file or folder, NIfTI, MetaImage, npy, or a generated phantom.
+
+use super::StudyError;
+use crate::geometry::Extent;
+use crate::jobs::Control;
+use crate::series::{self, SeriesInfo, SliceInfo};
+use crate::tiling::PlanWarning;
+use crate::volume::SharedVolume;
+use crate::volume::phantom::{self, Sphere};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What kind of thing a study was opened from.
+#[derive(Clone, Debug)]
+pub enum StudyKind {
+    /// DICOM files.
+    Dicom {
+        /// The series that was loaded.
+        series: Box<SeriesInfo>,
+    },
+    /// One volume file.
+    File,
+    /// Generated; the spheres are its truth.
+    Phantom {
+        /// What a detector should find.
+        spheres: Vec<Sphere>,
+    },
+}
+
+/// A study in memory.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The volume.
+    pub volume: SharedVolume,
+    /// The study as it was named.
+    pub name: String,
+    /// What it was opened from.
+    pub kind: StudyKind,
+    /// `UID` or `UID#part` of the series, for DICOM.
+    pub series: Option<String>,
+    /// The file behind each slice, for DICOM.
+    pub slices: Vec<SliceInfo>,
+    /// What was odd.
+    pub warnings: Vec<PlanWarning>,
+    /// Why the volume must not be run, though it can be looked at.
+    pub refusal: Option<String>,
+}
+
+impl Opened {
+    /// The study, or the sentence that says why it must not be run.
+    pub fn for_running(self) -> Result<Self, StudyError> {
+        match self.refusal {
+            Some(reason) => Err(StudyError::Unusable { reason }),
+            None => Ok(self),
+        }
+    }
+}
+
+/// Opens a study. `series` picks one of several DICOM series (`UID` or `UID#part`); without it the largest usable one is taken.
+pub fn open(spec: &str, series: Option<&str>, control: &Control) -> Result<Opened, StudyError> {
+    control.check()?;
+    if let Some(text) = spec.strip_prefix("phantom:") {
+        return open_phantom(spec, text);
+    }
+    open_dicom(spec, series, control)
+}
+
+fn open_phantom(spec: &str, text: &str) -> Result<Opened, StudyError> {
+    let bad = || StudyError::PhantomText {
+        found: spec.to_owned(),
+    };
+    let (size, seed) = match text.split_once(':') {
+        Some((size, seed)) => (size, seed.parse::<u64>().map_err(|_not_a_number| bad())?),
+        None => (text, 0),
+    };
+    let extent: Extent = size.parse().map_err(|_not_a_size| bad())?;
+    let fits = extent.checked_voxels().is_some_and(|n| n <= 1 << 30);
+    if extent.is_empty() || !fits || extent.to_array().iter().any(|&n| n > 2048) {
+        return Err(StudyError::PhantomSize { found: extent });
+    }
+    let made = phantom::generate(extent, seed);
+    Ok(Opened {
+        volume: Arc::new(made.volume),
+        name: spec.to_owned(),
+        kind: StudyKind::Phantom {
+            spheres: made.spheres,
+        },
+        series: None,
+        slices: Vec::new(),
+        warnings: Vec::new(),
+        refusal: None,
+    })
+}
+
+fn series_name(info: &SeriesInfo) -> String {
+    if info.part > 1 {
+        format!("{}#{}", info.uid, info.part)
+    } else {
+        info.uid.clone()
+    }
+}
+
+fn open_dicom(spec: &str, wanted: Option<&str>, control: &Control) -> Result<Opened, StudyError> {
+    let scan = series::scan(Path::new(spec), control)?;
+    let found = || {
+        let names: Vec<String> = scan.series.iter().map(series_name).collect();
+        names.join(", ")
+    };
+    let info = match wanted {
+        Some(name) => scan.find(name).ok_or_else(|| StudyError::NoSuchSeries {
+            wanted: name.to_owned(),
+            found: found(),
+        })?,
+        None => scan.best().ok_or_else(|| StudyError::NoSuchSeries {
+            wanted: "of images".to_owned(),
+            found: "none".to_owned(),
+        })?,
+    };
+    let loaded = series::load(info, control, &|_slice| {})?;
+    let mut warnings = Vec::new();
+    if wanted.is_none() && scan.series.len() > 1 {
+        warnings.push(PlanWarning::new(
+            "series-chosen",
+            format!(
+                "the study has {} series; the largest usable one was taken: {}",
+                scan.series.len(),
+                info.label()
+            ),
+        ));
+    }
+    warnings.extend(
+        loaded
+            .warnings
+            .iter()
+            .map(|w| PlanWarning::new(w.code.as_str(), w.text.clone())),
+    );
+    Ok(Opened {
+        volume: loaded.volume,
+        name: spec.to_owned(),
+        series: Some(series_name(info)),
+        refusal: info.refusal(),
+        kind: StudyKind::Dicom {
+            series: Box::new(info.clone()),
+        },
+        slices: loaded.slices,
+        warnings,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phantom_is_a_study_by_its_size_and_seed() {
+        let control = Control::new();
+        let a = open("phantom:24x20x16:7", None, &control).unwrap();
+        assert_eq!(a.volume.extent, Extent::new(24, 20, 16));
+        let b = open("phantom:24x20x16:8", None, &control).unwrap();
+        assert_ne!(a.volume.voxels, b.volume.voxels);
+    }
+
+    #[test]
+    fn a_phantom_that_cannot_be_made_is_one_sentence() {
+        let control = Control::new();
+        for (spec, word) in [
+            ("phantom:24x20", "such as phantom:256x256x128:7"),
+            ("phantom:24x20x16:x", "found \"phantom:24x20x16:x\""),
+            ("phantom:0x20x16", "0x20x16 cannot be made"),
+            ("phantom:99999x99999x99999", "cannot be made"),
+        ] {
+            let e = open(spec, None, &control).unwrap_err();
+            assert!(e.to_string().contains(word), "{e}");
+            assert_eq!(e.exit_code(), 2);
+        }
+    }
+
+    #[test]
+    fn a_path_without_anything_is_bad_data() {
+        let e = open("/no/such/study", None, &Control::new()).unwrap_err();
+        assert_eq!(e.exit_code(), 65);
+        assert!(e.to_string().contains("no such file or folder"), "{e}");
+    }
+}

@@ -1,0 +1,212 @@
+//! The whole path: prepare, plan, run windows, stitch, find, and say what happened.
+
+use super::findings::{self, Spaces};
+use super::{LabelMask, PlannedRun, RunSpec, StudyError, plan_run, prepare};
+use crate::engine::sliding::{self, Options, PreparedVolume};
+use crate::engine::{Engine, EngineMemory};
+use crate::exchange::result::{
+    FORMAT, MemoryRecord, NetworkRecord, PlanRecord, RunResult, SeamRecord, VolumeRecord,
+    outputs_sha256,
+};
+use crate::geometry::Affine;
+use crate::jobs::Control;
+use crate::network::Model;
+use crate::network::manifest::Output;
+use crate::tiling::PlanWarning;
+use crate::tiling::stitch::Stitched;
+use crate::volume::SharedVolume;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::open::Opened;
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// What the result file holds.
+    pub result: RunResult,
+    /// The stitched outputs over the prepared volume without padding, in output order and the tensor's axis order.
+    pub outputs: Vec<Stitched>,
+    /// The plan that ran.
+    pub planned: PlannedRun,
+    /// Prepared voxel index to patient space (LPS, mm).
+    pub prepared_affine: Affine,
+    /// The segmentation, where the manifest speaks of one.
+    pub labels: Option<LabelMask>,
+}
+
+/// Runs `model` over an opened study. Refuses before anything runs what the guard refuses; `control` counts windows.
+pub fn run(
+    study: &Opened,
+    model: &Model,
+    spec: &RunSpec,
+    engine: &mut dyn Engine,
+    control: &Control,
+) -> Result<Ran, StudyError> {
+    if let Some(reason) = &study.refusal {
+        return Err(StudyError::Unusable {
+            reason: reason.clone(),
+        });
+    }
+    let weights = model.weights()?;
+    let planned = plan_run(&study.volume, model, spec)?;
+    let start = Instant::now();
+    let prepared = prepare(
+        &study.volume,
+        &model.manifest.input,
+        planned.facts.total_stride,
+        control,
+    )?;
+    let options = Options {
+        batch: spec.batch.max(1),
+        precision: spec.precision,
+        sigma_scale: model.manifest.windows.sigma_scale,
+    };
+    let graph = Arc::new(model.graph.clone());
+    let volume = PreparedVolume {
+        extent: prepared.padded,
+        values: &prepared.values,
+    };
+    let slid = sliding::run(
+        engine,
+        &graph,
+        weights,
+        (volume, &planned.tiling),
+        &options,
+        control,
+    )?;
+    control.check()?;
+    let spaces = Spaces {
+        prepared: prepared.affine,
+        loaded: study.volume.affine,
+        extent: prepared.extent,
+    };
+    let found = find(model, slid.outputs, &planned, &spaces)?;
+    let engine_name = engine.describe().id;
+    let result = record(
+        (study, model, spec),
+        &planned,
+        &found,
+        (engine_name, slid.memory),
+        start.elapsed().as_secs_f64(),
+        &study.volume,
+    );
+    Ok(Ran {
+        result,
+        outputs: found.outputs,
+        planned,
+        prepared_affine: prepared.affine,
+        labels: found.labels,
+    })
+}
+
+struct Found {
+    detections: Vec<crate::detect::Detection>,
+    labels: Option<LabelMask>,
+    outputs: Vec<Stitched>,
+    hash: String,
+    warnings: Vec<PlanWarning>,
+}
+
+fn find(
+    model: &Model,
+    outputs: Vec<Stitched>,
+    planned: &PlannedRun,
+    spaces: &Spaces,
+) -> Result<Found, StudyError> {
+    let (graph, plan) = (&model.graph, &planned.tiling);
+    let axes = plan.axes;
+    let mut warnings = Vec::new();
+    let mut detections = Vec::new();
+    if let Output::Retinanet(head) = &model.manifest.output {
+        let found = findings::detections(graph, head, &outputs, plan, spaces)?;
+        detections = found.detections;
+        if found.nan_logits > 0 {
+            warnings.push(PlanWarning::new(
+                "nan-logits",
+                format!(
+                    "{} class logits are not numbers and were left out: look at the weights and the intensity in the manifest",
+                    found.nan_logits
+                ),
+            ));
+        }
+    }
+    let covered = if plan.spec.layout == crate::tiling::Layout::Aligned {
+        plan.padded
+    } else {
+        plan.volume
+    };
+    let (covered, kept) = (
+        axes.reorder(covered.to_array()),
+        axes.reorder(spaces.extent.to_array()),
+    );
+    let outputs: Vec<Stitched> = outputs
+        .into_iter()
+        .map(|o| o.without_end_padding(covered, kept))
+        .collect();
+    let labels = match &model.manifest.output {
+        Output::Segmentation(s) => {
+            let logits = &outputs[findings::output_index(graph, &s.logits)?];
+            (logits.spatial == kept).then(|| LabelMask::of(logits, axes, spaces.extent, &s.labels))
+        }
+        Output::Retinanet(_) | Output::None => None,
+    };
+    Ok(Found {
+        detections,
+        labels,
+        hash: outputs_sha256(outputs.iter().map(|o| o.values.as_slice())),
+        outputs,
+        warnings,
+    })
+}
+
+fn record(
+    (study, model, spec): (&Opened, &Model, &RunSpec),
+    planned: &PlannedRun,
+    found: &Found,
+    (engine, memory): (String, EngineMemory),
+    seconds: f64,
+    volume: &SharedVolume,
+) -> RunResult {
+    let mut warnings = study.warnings.clone();
+    warnings.extend(planned.warnings.iter().cloned());
+    warnings.extend(found.warnings.iter().cloned());
+    let sizes = VolumeRecord {
+        loaded: volume.extent,
+        prepared: planned.size.extent,
+        spacing_mm: planned.size.spacing_mm,
+    };
+    let sigma_scale = model.manifest.windows.sigma_scale;
+    RunResult {
+        format: FORMAT,
+        study: study.name.clone(),
+        series: study.series.clone(),
+        network: NetworkRecord {
+            name: model.graph.name.clone(),
+            sha256: model.sha256(),
+        },
+        plan: PlanRecord::new(&planned.tiling, sizes, sigma_scale, spec.batch.max(1)),
+        engine,
+        precision: spec.precision,
+        n_windows: planned.tiling.n_windows(),
+        n_passes: planned.exactness.n_passes,
+        seconds,
+        memory: MemoryRecord {
+            planned: memory.planned,
+            allocated: memory.allocated,
+            measured_peak: memory.measured_peak,
+        },
+        detections: found.detections.clone(),
+        labels: found
+            .labels
+            .as_ref()
+            .map_or_else(BTreeMap::new, LabelMask::counts),
+        outputs_sha256: Some(found.hash.clone()),
+        exactness: planned.exactness.clone(),
+        seams: SeamRecord {
+            planes: planned.tiling.seam_planes().into(),
+        },
+        warnings,
+    }
+}
