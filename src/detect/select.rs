@@ -18,7 +18,7 @@ pub struct BoxSelector {
     pub score_thresh: f32,
     /// Most candidates of one level.
     pub topk_candidates_per_level: usize,
-    /// Boxes that overlap a better one by more than this IoU are suppressed.
+    /// Boxes that overlap a better one by more than this `IoU` are suppressed.
     pub nms_thresh: f32,
     /// Most detections of one image.
     pub detections_per_img: usize,

@@ -145,13 +145,17 @@ impl StudyError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::WholeVolume { .. } => 70,
-            Self::PhantomText { .. } | Self::PhantomSize { .. } | Self::NoSuchSeries { .. } => 2,
-            Self::Tiling(_) => 2,
+            Self::PhantomText { .. }
+            | Self::PhantomSize { .. }
+            | Self::NoSuchSeries { .. }
+            | Self::Tiling(_) => 2,
             Self::Result(ResultError::Write { .. }) => 74,
-            Self::HostMemory { .. } | Self::Stitch(StitchError::Memory { .. }) => 75,
-            Self::Engine(EngineError::OutOfMemory { .. }) => 75,
-            Self::Cancelled(_) | Self::Engine(EngineError::Cancelled(_)) => 130,
-            Self::Series(SeriesError::Cancelled(_)) => 130,
+            Self::HostMemory { .. }
+            | Self::Stitch(StitchError::Memory { .. })
+            | Self::Engine(EngineError::OutOfMemory { .. }) => 75,
+            Self::Cancelled(_)
+            | Self::Engine(EngineError::Cancelled(_))
+            | Self::Series(SeriesError::Cancelled(_)) => 130,
             _ => 65,
         }
     }
