@@ -367,3 +367,131 @@ impl Catalogue {
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|b| *b == b'\n').count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_catalogue_holds_every_card_of_its_file_from_8_to_192_gb() {
+        let catalogue = Catalogue::builtin();
+        let written = BUILTIN.matches("[[card]]").count();
+        assert_eq!(catalogue.cards().len(), written);
+        assert!(written >= 20);
+        let sizes: Vec<u32> = catalogue
+            .cards()
+            .iter()
+            .map(|c| c.memory.nameplate_gb)
+            .collect();
+        assert!(sizes.is_sorted() && sizes.first() == Some(&8) && sizes.last() == Some(&192));
+        for card in catalogue.cards() {
+            let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(card.id.chars().all(good), "{}", card.id);
+            assert_eq!(catalogue.get(&card.id).unwrap().id, card.id);
+            let nameplate = Bytes::gib(u64::from(card.memory.nameplate_gb));
+            let usable = card.usable();
+            assert!(usable.0 < nameplate.0 * 103 / 100, "{} {usable}", card.id);
+            assert!(usable.0 > nameplate.0 * 85 / 100, "{} {usable}", card.id);
+            assert!(!card.memory.figures.source.is_empty() && card.memory.figures.date.len() == 10);
+        }
+        assert_eq!(catalogue.shown_by_default().len(), 7);
+    }
+
+    #[test]
+    fn the_four_sizes_of_a_card_are_not_mixed() {
+        let catalogue = Catalogue::builtin();
+        let card = catalogue.get("rtx-5070-ti").unwrap();
+        assert_eq!(card.memory.nameplate_gb, 16);
+        assert_eq!(card.memory.smi_total, Some(Bytes::mib(16303)));
+        assert_eq!(format!("{:.2}", card.usable().as_gib()), "15.47");
+        assert!(card.usable_is_uncertain());
+        for (id, gib) in [
+            ("rtx-4060", "7.54"),
+            ("a100-40gb", "39.54"),
+            ("rtx-6000-ada", "47.53"),
+        ] {
+            assert_eq!(
+                format!("{:.2}", catalogue.get(id).unwrap().usable().as_gib()),
+                gib
+            );
+        }
+    }
+
+    #[test]
+    fn error_correction_takes_a_sixteenth_of_gddr_and_nothing_of_hbm() {
+        let catalogue = Catalogue::builtin();
+        let mut card = catalogue.get("rtx-a6000").unwrap().clone();
+        let off = card.usable();
+        card.ecc_on = true;
+        assert_eq!(
+            off.saturating_sub(card.usable()),
+            Bytes(Bytes::mib(49140).0 / 16)
+        );
+        let mut card = catalogue.get("a100-80gb").unwrap().clone();
+        let off = card.usable();
+        card.ecc_on = true;
+        assert_eq!(card.usable(), off);
+    }
+
+    #[test]
+    fn a_users_file_adds_corrects_and_prices_cards() {
+        let text = "[[card]]\nid = \"my-lab-card\"\nname = \"Lab\"\nmemory = { nameplate_gb = 20, cuda_visible_mib = 20000 }\n\n[[card]]\nid = \"rtx-4090\"\nprice = { usd = 2100 }\n";
+        let catalogue = Catalogue::with_user_text(text, Path::new("cards.toml")).unwrap();
+        let mine = catalogue.get("my-lab-card").unwrap();
+        assert_eq!(mine.usable(), Bytes::mib(20000));
+        assert_eq!(mine.memory.figures.source, "user's card file");
+        let known = catalogue.get("RTX-4090").unwrap();
+        assert_eq!(known.price.as_ref().map(|p| p.usd), Some(2100.0));
+        assert_eq!(known.memory.smi_total, Some(Bytes::mib(24564)));
+    }
+
+    #[test]
+    fn a_bad_card_file_is_refused_with_line_and_field() {
+        let cases = [
+            (
+                "[[card]]\nid = \"x\"\nmemory = { nameplate_gb = -4 }\n",
+                "line 3, field memory.nameplate_gb",
+            ),
+            (
+                "[[card]]\nid = \"x\"\n\n\n[card.memory]\nnameplate_gb = 16\nsmi_total_mib = 0\n",
+                "line 7, field memory.smi_total_mib",
+            ),
+            (
+                "[[card]]\nid = \"x\"\n",
+                "line 2, field memory.nameplate_gb",
+            ),
+            ("[[card]]\nid = \"Big Card\"\n", "line 2, field id"),
+            (
+                "[[card]]\nid = \"rtx-4090\"\nprice = { usd = nan }\n",
+                "line 3, field price.usd",
+            ),
+            (
+                "[[card]]\nid = \"rtx-4090\"\nmemorry = 3\n",
+                "line 3, field memorry",
+            ),
+            (
+                "[[card]]\nid = \"rtx-4090\"\nrates = { power_w = \"lots\" }\n",
+                "line 3, field rates",
+            ),
+            ("nonsense", "line 1"),
+        ];
+        for (text, expected) in cases {
+            let error = Catalogue::with_user_text(text, Path::new("my/cards.toml"))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains(expected) && error.ends_with("cards.toml"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_card_is_refused_with_the_nearest_names() {
+        let error = Catalogue::builtin()
+            .get("rtx-5070ti")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("rtx-5070-ti"), "{error}");
+    }
+}

@@ -6,7 +6,9 @@ mod file;
 mod verdict;
 
 pub use catalogue::{Card, CardFigures, CardMemory, CardPrice, CardRates, CardRow, Catalogue, Ecc};
-pub use verdict::{BudgetOnCards, CardVerdict, TIGHT_SPARE, judge, verdict, verdict_words};
+pub use verdict::{
+    BudgetOnCards, CardVerdict, TIGHT_SPARE, judge, largest_batch, verdict, verdict_words,
+};
 
 use std::path::PathBuf;
 

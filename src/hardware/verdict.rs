@@ -1,7 +1,8 @@
 //! Does a budget fit a card: free = usable less context and display; over, tight or fits by the two ends of the range.
 
 use super::Card;
-use crate::memory::budget::Budget;
+use crate::memory::budget::{Budget, BudgetRequest};
+use crate::memory::planner::Planner;
 use crate::memory::{Part, Verdict};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,23 @@ pub struct BudgetOnCards {
     pub budget: Budget,
     /// One verdict per card.
     pub cards: Vec<CardVerdict>,
+}
+
+impl BudgetOnCards {
+    /// Judges a budget on cards; fixes and the largest batch are for the first one.
+    pub fn new(request: &BudgetRequest<'_>, mut budget: Budget, cards: &[&Card]) -> Self {
+        let verdicts: Vec<CardVerdict> = cards.iter().map(|c| verdict(&budget, c)).collect();
+        budget.largest_batch = cards.first().and_then(|c| largest_batch(request, c));
+        if let Some(first) = verdicts.first()
+            && first.verdict != Verdict::Fits
+        {
+            budget.fixes = Planner::new(request.graph).fixes(request, Some(first.free));
+        }
+        Self {
+            budget,
+            cards: verdicts,
+        }
+    }
 }
 
 /// The rule alone: over if the low end does not fit, tight if only the low end does or little is left, else fits.
@@ -99,5 +117,134 @@ pub fn verdict_words(v: &CardVerdict) -> String {
             "spare {} GiB at worst",
             gib(v.free.saturating_sub(v.required_high))
         ),
+    }
+}
+
+/// The largest batch whose high end fits the card; 0 when not even one does, `None` when it cannot be planned.
+pub fn largest_batch(request: &BudgetRequest<'_>, card: &Card) -> Option<u64> {
+    let planner = Planner::new(request.graph);
+    let fits = |batch: usize| -> Option<bool> {
+        let changed = BudgetRequest { batch, ..*request };
+        let sketch = planner.sketch(&changed).ok()?;
+        let free = card
+            .usable()
+            .saturating_sub(sketch.context.high)
+            .saturating_sub(sketch.display.high);
+        Some(sketch.required().high <= free)
+    };
+    if !fits(1)? {
+        return Some(0);
+    }
+    let (mut low, mut high) = (1usize, 2usize);
+    while fits(high).unwrap_or(false) {
+        low = high;
+        high = high.checked_mul(2)?;
+        if high > (1 << 20) {
+            return u64::try_from(low).ok();
+        }
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle).unwrap_or(false) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    u64::try_from(low).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::Extent;
+    use crate::hardware::Catalogue;
+    use crate::memory::budget::{Runtime, StitchOn, budget};
+    use crate::memory::{Precision, Source};
+    use crate::network::preset;
+
+    fn range(low: u64, high: u64) -> Part {
+        Part::range(Bytes::mib(low), Bytes::mib(high), Source::Modelled)
+    }
+
+    #[test]
+    fn a_plan_is_over_tight_or_fits_by_the_ends_of_its_range() {
+        let free = Bytes::mib(10_000);
+        assert_eq!(judge(range(10_001, 20_000), free), Verdict::Over);
+        assert_eq!(judge(range(5_000, 10_001), free), Verdict::Tight);
+        assert_eq!(judge(range(5_000, 8_465), free), Verdict::Tight);
+        assert_eq!(judge(range(5_000, 8_464), free), Verdict::Fits);
+    }
+
+    /// The second article: a 16 GB card under PyTorch with autocast; no row may be told the opposite of what happened.
+    #[test]
+    fn no_row_of_the_article_is_told_the_opposite_of_what_happened() {
+        let model = preset::load("monai-lung-nodule").unwrap();
+        let catalogue = Catalogue::builtin();
+        let card = catalogue.get("rtx-5070-ti").unwrap();
+        for (roi, ran) in [
+            (Extent::new(512, 512, 192), false),
+            (Extent::new(512, 512, 100), false),
+            (Extent::new(512, 512, 80), false),
+            (Extent::new(512, 512, 64), true),
+            (Extent::new(192, 192, 80), true),
+        ] {
+            let request = BudgetRequest {
+                runtime: Runtime::Pytorch,
+                precision: Precision::Amp,
+                ..BudgetRequest::new(&model.graph, roi)
+            };
+            let verdict = verdict(&budget(&request).unwrap(), card).verdict;
+            let opposite = if ran { Verdict::Over } else { Verdict::Fits };
+            assert_ne!(verdict, opposite, "{roi}");
+        }
+    }
+
+    #[test]
+    fn headroom_is_free_less_the_high_end_and_the_words_say_it() {
+        let model = preset::load("monai-lung-nodule").unwrap();
+        let request = BudgetRequest {
+            volume: Some(Extent::new(512, 512, 240)),
+            stitch_on: StitchOn::Card,
+            ..BudgetRequest::new(&model.graph, Extent::new(512, 512, 192))
+        };
+        let catalogue = Catalogue::builtin();
+        let cards: Vec<&Card> = catalogue.shown_by_default();
+        let on = BudgetOnCards::new(&request, budget(&request).unwrap(), &cards);
+        assert_eq!(on.cards.len(), cards.len());
+        for v in &on.cards {
+            assert_eq!(v.headroom, signed(v.free) - signed(v.required_high));
+            assert_eq!(v.required_low, v.required_high, "our runtime is exact");
+            assert!(v.free < v.usable);
+        }
+        let json = serde_json::to_value(&on).unwrap();
+        for key in [
+            "parts",
+            "arena",
+            "timeline",
+            "cards",
+            "fixes",
+            "cliffs",
+            "elasticities",
+        ] {
+            assert!(json.get(key).is_some(), "{key}");
+        }
+        assert_eq!(json["live_peak"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn the_largest_batch_fits_and_one_more_does_not() {
+        let model = preset::load("demo").unwrap();
+        let catalogue = Catalogue::builtin();
+        let card = catalogue.get("rtx-4060").unwrap();
+        let request = BudgetRequest::new(&model.graph, Extent::cube(128));
+        let n = largest_batch(&request, card).unwrap();
+        let fits = |batch: u64| {
+            let batch = usize::try_from(batch).unwrap();
+            let b = budget(&BudgetRequest { batch, ..request }).unwrap();
+            let v = verdict(&b, card);
+            v.required_high <= v.free
+        };
+        assert!(n > 1 && fits(n) && !fits(n + 1), "{n}");
     }
 }

@@ -1,9 +1,11 @@
 //! The whole budget of one plan: every part with its range and source, the peak, the timeline, cliffs and fixes.
 //! Keys of the JSON are those of `voxfit budget --json`.
 
-use super::{Part, Precision, Source};
+use super::planner::Planner;
+use super::{MemoryError, Part, Precision, Source, parts};
 use crate::geometry::Extent;
 use crate::network::Graph;
+use crate::network::manifest::Axes;
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -68,17 +70,6 @@ pub enum Display {
     Windows,
 }
 
-/// Order of the tensor's spatial axes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AxisOrder {
-    /// MONAI: x, y, z.
-    #[default]
-    Xyz,
-    /// nnU-Net: z, y, x.
-    Zyx,
-}
-
 /// One question: this network, this roi, this way of running it.
 #[derive(Clone, Copy, Debug)]
 pub struct BudgetRequest<'a> {
@@ -105,7 +96,7 @@ pub struct BudgetRequest<'a> {
     /// What the screen takes.
     pub display: Display,
     /// Order of the tensor's axes.
-    pub axes: AxisOrder,
+    pub axes: Axes,
 }
 
 impl<'a> BudgetRequest<'a> {
@@ -123,7 +114,7 @@ impl<'a> BudgetRequest<'a> {
             checkpointing: false,
             stitch_on: StitchOn::Host,
             display: Display::Headless,
-            axes: AxisOrder::Xyz,
+            axes: Axes::Xyz,
         }
     }
 }
@@ -358,4 +349,52 @@ pub struct Budget {
     pub host_parts: Vec<(String, Part)>,
     /// Tensors of the timeline.
     pub tensors: Vec<LiveTensor>,
+}
+
+/// The budget of a plan: parts, timeline, traps, elasticities and ways to need less.
+pub fn budget(request: &BudgetRequest<'_>) -> Result<Budget, MemoryError> {
+    Planner::new(request.graph).budget(request)
+}
+
+/// The parts alone, for sliders and searches.
+pub fn budget_sketch(request: &BudgetRequest<'_>) -> Result<Parts, MemoryError> {
+    Planner::new(request.graph).sketch(request)
+}
+
+impl Planner<'_> {
+    /// The whole budget, with fixes and elasticities.
+    pub fn budget(&self, request: &BudgetRequest<'_>) -> Result<Budget, MemoryError> {
+        let mut budget = self.budget_without_fixes(request)?;
+        budget.elasticities = super::fixes::elasticities(self, request);
+        budget.fixes = super::fixes::fixes(self, request, None);
+        Ok(budget)
+    }
+
+    /// The budget without fixes and elasticities: what a slider asks for on every frame.
+    pub fn budget_without_fixes(&self, request: &BudgetRequest<'_>) -> Result<Budget, MemoryError> {
+        let outcome = self.outcome(request, true)?;
+        let host_parts = parts::host(request, &outcome.outputs);
+        let cliffs = super::cliffs::cliffs(self, request, &outcome);
+        Ok(Budget {
+            parts: outcome.parts,
+            live_peak: outcome.live_peak,
+            reserved_peak: outcome.reserved_peak,
+            arena: outcome.arena,
+            lower_bound: outcome.lower_bound,
+            host_peak: host_parts.iter().map(|(_, p)| p.high).sum(),
+            peak_step: outcome.peak_step,
+            timeline: outcome.timeline,
+            largest_batch: None,
+            cliffs,
+            elasticities: Elasticities::default(),
+            fixes: Vec::new(),
+            host_parts,
+            tensors: outcome.tensors,
+        })
+    }
+
+    /// Ways to need less, each with what it then requires; with a target, the least change that gets under it.
+    pub fn fixes(&self, request: &BudgetRequest<'_>, target: Option<Bytes>) -> Vec<Fix> {
+        super::fixes::fixes(self, request, target)
+    }
 }

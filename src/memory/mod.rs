@@ -2,10 +2,17 @@
 
 pub mod arena;
 pub mod budget;
+pub mod calibrate;
+mod cliffs;
 mod error;
+mod fixes;
 pub mod lifetimes;
 mod lower;
+pub mod parts;
+pub mod planner;
+pub mod pytorch;
 pub mod schedule;
+mod widen;
 
 pub use error::MemoryError;
 pub use schedule::Schedule;

@@ -76,6 +76,11 @@ pub fn of(graph: &Graph) -> Result<Facts, NetworkError> {
     })
 }
 
+/// Least common multiple of every tensor's cumulative down-sampling per axis, in the tensor's axis order; the one fact that each re-plan asks for.
+pub fn total_stride(graph: &Graph) -> Result<Vec<usize>, NetworkError> {
+    stride::total(graph, &stride::of(graph)?)
+}
+
 /// Learned values of a graph; running statistics do not count.
 pub fn n_parameters(graph: &Graph) -> u64 {
     graph

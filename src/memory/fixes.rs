@@ -1,0 +1,318 @@
+//! How bytes move with each knob, and ways to need less, each computed by planning it: first those that change no bit
+//! of the result, then those that do.
+
+use super::Precision;
+use super::budget::{BudgetRequest, Elasticities, Fix, Mode, Optimizer, Parts, Runtime, StitchOn};
+use super::cliffs::axis_names;
+use super::planner::Planner;
+use super::widen::widen;
+use crate::geometry::Extent;
+use crate::units::Bytes;
+
+/// d log(bytes) / d log(knob) of input and activations, by planning the next larger value of each knob.
+pub(super) fn elasticities(planner: &Planner<'_>, request: &BudgetRequest<'_>) -> Elasticities {
+    let moving = |p: &Parts| (p.activations.high.0.saturating_add(p.input.high.0)) as f64;
+    let Ok(here) = planner.sketch(request).map(|p| moving(&p)) else {
+        return Elasticities::default();
+    };
+    let slope = |there: Option<f64>, ratio: f64| {
+        let there = there?;
+        (here > 0.0 && there > 0.0 && ratio > 1.0).then(|| (there / here).ln() / ratio.ln())
+    };
+    let along = |axis: usize| {
+        let mut size = request.roi_size.to_array();
+        let step = stride(planner, request)[axis];
+        let old = size[axis];
+        size[axis] = old.checked_add(step)?;
+        let there = planner.sketch(&BudgetRequest {
+            roi_size: Extent::from(size),
+            ..*request
+        });
+        slope(
+            there.ok().map(|p| moving(&p)),
+            size[axis] as f64 / old as f64,
+        )
+    };
+    let dims = request.graph.spatial_dims;
+    let batch = request
+        .batch
+        .checked_mul(2)
+        .and_then(|batch| planner.sketch(&BudgetRequest { batch, ..*request }).ok())
+        .map(|p| moving(&p));
+    let channels = widen(request.graph, 2, 1).and_then(|wide| {
+        let parts = Planner::new(&wide).sketch(&BudgetRequest {
+            graph: &wide,
+            ..*request
+        });
+        parts.ok().map(|p| moving(&p))
+    });
+    Elasticities {
+        batch: slope(batch, 2.0),
+        x: along(0),
+        y: if dims > 1 { along(1) } else { None },
+        z: if dims > 2 { along(2) } else { None },
+        channels: slope(channels, 2.0),
+    }
+}
+
+/// Total stride in x, y, z order, 1 where there is none.
+fn stride(planner: &Planner<'_>, request: &BudgetRequest<'_>) -> [usize; 3] {
+    let mut out = [1; 3];
+    for (name, s) in axis_names(request).iter().zip(&planner.total_stride) {
+        let axis = match *name {
+            "x" => 0,
+            "y" => 1,
+            _ => 2,
+        };
+        out[axis] = (*s).max(1);
+    }
+    out
+}
+
+struct Finder<'p, 'a> {
+    planner: &'p Planner<'a>,
+    found: Vec<Fix>,
+    before: Bytes,
+}
+
+impl Finder<'_, '_> {
+    /// Plans a changed request and keeps it when it needs less.
+    fn try_fix(&mut self, knob: &str, change: String, bits: Bits, changed: &BudgetRequest<'_>) {
+        let Ok(parts) = self.planner.sketch(changed) else {
+            return;
+        };
+        let required = parts.required();
+        if required.high < self.before {
+            self.found.push(Fix {
+                knob: knob.to_owned(),
+                change,
+                changes_bits: bits.change,
+                required: required.high,
+                required_low: required.low,
+                seconds: None,
+                exactness: bits.words.to_owned(),
+            });
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Bits {
+    change: bool,
+    words: &'static str,
+}
+
+const SAME: Bits = Bits {
+    change: false,
+    words: "exact",
+};
+const TOLERANCE: Bits = Bits {
+    change: true,
+    words: "within tolerance",
+};
+const APPROXIMATE: Bits = Bits {
+    change: true,
+    words: "approximate",
+};
+const OTHER_TRAINING: Bits = Bits {
+    change: true,
+    words: "another training run",
+};
+
+/// Ways to need less, best first. With a target, the roi shrinks until its high end is under it.
+pub(super) fn fixes(
+    planner: &Planner<'_>,
+    request: &BudgetRequest<'_>,
+    target: Option<Bytes>,
+) -> Vec<Fix> {
+    let Ok(parts) = planner.sketch(request) else {
+        return Vec::new();
+    };
+    let mut finder = Finder {
+        planner,
+        found: Vec::new(),
+        before: parts.required().high,
+    };
+    same_bits(&mut finder, request);
+    if request.mode == Mode::Inference && request.runtime == Runtime::Pytorch {
+        let precision = match request.precision {
+            Precision::Amp => Precision::Fp32,
+            other => other,
+        };
+        let changed = BudgetRequest {
+            runtime: Runtime::Voxfit,
+            precision,
+            ..*request
+        };
+        finder.try_fix(
+            "runtime",
+            "use the Voxfit runtime".to_owned(),
+            TOLERANCE,
+            &changed,
+        );
+    }
+    smaller_roi(&mut finder, request, target);
+    narrower(&mut finder, request);
+    if request.mode == Mode::Training {
+        training(&mut finder, request);
+    }
+    lower_precision(&mut finder, request);
+    finder.found
+}
+
+fn same_bits(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
+    if request.stitch_on == StitchOn::Card && request.mode == Mode::Inference {
+        let changed = BudgetRequest {
+            stitch_on: StitchOn::Host,
+            ..*request
+        };
+        finder.try_fix("stitch_on", "stitch on the host".to_owned(), SAME, &changed);
+    }
+    if request.batch > 1 && request.mode == Mode::Inference {
+        let changed = BudgetRequest {
+            batch: 1,
+            ..*request
+        };
+        let change = format!("batch {} -> 1, one window at a time", request.batch);
+        finder.try_fix("batch", change, SAME, &changed);
+    }
+    if request.mode == Mode::Training && !request.checkpointing {
+        let changed = BudgetRequest {
+            checkpointing: true,
+            ..*request
+        };
+        let change = "checkpoint each stage: one more forward pass".to_owned();
+        finder.try_fix("checkpointing", change, SAME, &changed);
+    }
+}
+
+/// Fewer slices first (the in-plane context stays), then fewer columns and rows.
+fn smaller_roi(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>, target: Option<Bytes>) {
+    let norms = request.graph.nodes.iter().any(|n| n.op.is_spatial_norm());
+    let bits = Bits {
+        change: true,
+        words: if norms { "spatial-norm" } else { "needs-halo" },
+    };
+    let stride = stride(finder.planner, request);
+    let roi = request.roi_size;
+    let deep = request.graph.spatial_dims > 2;
+    let shrink = |z: bool, steps: usize| {
+        let less = |old: usize, s: usize| (old / s).min(steps).max(1) * s;
+        if z {
+            Extent::new(roi.x, roi.y, less(roi.z, stride[2]))
+        } else {
+            Extent::new(less(roi.x, stride[0]), less(roi.y, stride[1]), roi.z)
+        }
+    };
+    for z in [true, false] {
+        if z && !deep {
+            continue;
+        }
+        let most = if z {
+            roi.z / stride[2]
+        } else {
+            (roi.x / stride[0]).max(roi.y / stride[1])
+        };
+        let fits = |steps: usize| {
+            let parts = finder.planner.sketch(&BudgetRequest {
+                roi_size: shrink(z, steps),
+                ..*request
+            });
+            parts.is_ok_and(|p| target.is_none_or(|t| p.required().high <= t))
+        };
+        let Some(steps) = (match target {
+            None => (most / 2 > 0).then_some(most / 2),
+            Some(_) => largest(most.saturating_sub(1), fits),
+        }) else {
+            continue;
+        };
+        let size = shrink(z, steps);
+        let change = if z {
+            format!("roi z {} -> {}", roi.z, size.z)
+        } else {
+            format!("roi x, y {}, {} -> {}, {}", roi.x, roi.y, size.x, size.y)
+        };
+        let changed = BudgetRequest {
+            roi_size: size,
+            ..*request
+        };
+        finder.try_fix("roi_size", change, bits, &changed);
+    }
+}
+
+/// The largest number of steps that passes, by bisection: a larger window never needs less.
+fn largest(most: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
+    if most == 0 || !fits(1) {
+        return None;
+    }
+    let (mut low, mut high) = (1, most + 1);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Some(low)
+}
+
+fn narrower(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
+    if request.mode != Mode::Training {
+        return;
+    }
+    if let Some(narrow) = widen(request.graph, 1, 2)
+        && let Ok(parts) = Planner::new(&narrow).sketch(&BudgetRequest {
+            graph: &narrow,
+            ..*request
+        })
+        && parts.required().high < finder.before
+    {
+        finder.found.push(Fix {
+            knob: "width".to_owned(),
+            change: "half the channels of every layer".to_owned(),
+            changes_bits: true,
+            required: parts.required().high,
+            required_low: parts.required().low,
+            seconds: None,
+            exactness: "another network".to_owned(),
+        });
+    }
+}
+
+fn training(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
+    if request.batch > 1 {
+        let batch = request.batch / 2;
+        let changed = BudgetRequest { batch, ..*request };
+        let change = format!("batch {} -> {batch}", request.batch);
+        finder.try_fix("batch", change, OTHER_TRAINING, &changed);
+    }
+    if matches!(request.optimizer, Optimizer::Adam | Optimizer::AdamW) {
+        let changed = BudgetRequest {
+            optimizer: Optimizer::Sgd,
+            ..*request
+        };
+        let change = "Adam -> SGD with momentum".to_owned();
+        finder.try_fix("optimizer", change, OTHER_TRAINING, &changed);
+    }
+}
+
+fn lower_precision(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
+    if request.precision != Precision::Fp32 {
+        return;
+    }
+    let (precision, word) = match (request.runtime, request.mode) {
+        (Runtime::Pytorch, Mode::Training) => (Precision::Amp, "AMP"),
+        (Runtime::Voxfit | Runtime::Pytorch, _) => (Precision::Fp16, "fp16"),
+    };
+    let changed = BudgetRequest {
+        precision,
+        ..*request
+    };
+    finder.try_fix(
+        "precision",
+        format!("fp32 -> {word}"),
+        APPROXIMATE,
+        &changed,
+    );
+}

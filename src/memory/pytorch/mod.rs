@@ -1,0 +1,15 @@
+//! A model of PyTorch in eager mode: which storages live when (frames hold their arguments), what its caching
+//! allocator then reserves, and how much workspace a convolution library may ask for.
+
+pub mod allocator;
+mod eager;
+mod frames;
+#[cfg(test)]
+mod golden;
+mod training;
+mod workspace;
+
+pub use eager::{Block, EagerOptions, Event, Live, Trace, simulate};
+pub use frames::Frames;
+pub use training::{TrainingOptions, simulate_training};
+pub use workspace::{Workspace, workspace};
