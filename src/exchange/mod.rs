@@ -1,6 +1,7 @@
-//! What other tools read and write: NIfTI, DICOM.
+//! What other tools read and write: `NIfTI`, `MetaImage`, npy, DICOM, result files.
 #![warn(clippy::indexing_slicing)]
 
+pub mod dicom_write;
 pub mod metaimage;
 pub mod nifti;
 pub mod npy;

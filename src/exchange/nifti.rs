@@ -23,7 +23,7 @@ fn ends_with(path: &Path, ending: &str) -> bool {
         .is_some_and(|n| n.to_string_lossy().to_ascii_lowercase().ends_with(ending))
 }
 
-/// Whether a name ends as NIfTI volumes do.
+/// Whether a name ends as `NIfTI` volumes do.
 pub fn is_nifti(path: &Path) -> bool {
     ends_with(path, ".nii") || ends_with(path, ".nii.gz")
 }
@@ -286,7 +286,9 @@ fn header_bytes(volume: &Volume, path: &Path) -> Result<Vec<u8>, VolumeFileError
     let mut out = Vec::with_capacity(352);
     out.extend(348i32.to_le_bytes());
     out.extend([0u8; 36]);
-    dims.iter().for_each(|d| out.extend(d.to_le_bytes()));
+    for d in dims {
+        out.extend(d.to_le_bytes());
+    }
     out.extend([0u8; 14]);
     out.extend(datatype.to_le_bytes());
     out.extend(bits.to_le_bytes());
@@ -313,8 +315,9 @@ fn header_bytes(volume: &Volume, path: &Path) -> Result<Vec<u8>, VolumeFileError
         out.extend(single(v).to_le_bytes());
     }
     for row in rows {
-        row.iter()
-            .for_each(|&v| out.extend(single(v).to_le_bytes()));
+        for v in row {
+            out.extend(single(v).to_le_bytes());
+        }
     }
     out.extend([0u8; 16]);
     out.extend(b"n+1\0");

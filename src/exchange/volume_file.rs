@@ -155,10 +155,12 @@ pub(super) fn read_values(
     layout: Layout,
     path: &Path,
 ) -> Result<Voxels, VolumeFileError> {
-    let expected = extent.checked_voxels().ok_or(VolumeFileError::Memory {
-        voxels: u64::MAX,
-        path: path.to_owned(),
-    })?;
+    let expected = extent
+        .checked_voxels()
+        .ok_or_else(|| VolumeFileError::Memory {
+            voxels: u64::MAX,
+            path: path.to_owned(),
+        })?;
     let each = layout.number.bytes();
     let mut voxels = Voxels::I16(Vec::new());
     let mut buffer = vec![0u8; each << 16];
