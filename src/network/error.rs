@@ -60,6 +60,18 @@ pub enum NetworkError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A node of a file that cannot be read.
+    #[error("node \"{node}\" ({op}) cannot be read: {reason}: {}", path.display())]
+    Import {
+        /// The node.
+        node: String,
+        /// Its type.
+        op: String,
+        /// Expected and found.
+        reason: String,
+        /// The file.
+        path: PathBuf,
+    },
     /// A graph that contradicts itself.
     #[error("the network {network} is not well formed: {reason}")]
     Graph {

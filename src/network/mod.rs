@@ -2,10 +2,15 @@
 #![warn(clippy::indexing_slicing)]
 
 pub mod builder;
+mod compact;
 pub mod error;
 pub mod facts;
+pub mod fold_norms;
 pub mod graph;
 pub mod manifest;
+#[cfg(test)]
+mod naive;
+mod onnx;
 pub mod preset;
 mod reach;
 #[cfg(test)]
@@ -77,9 +82,17 @@ fn open_file(model: &str) -> Result<Model, NetworkError> {
             path: path.to_path_buf(),
         });
     }
-    Err(NetworkError::NotAModel {
-        reason: "its content is not an ONNX network".to_owned(),
-        path: path.to_path_buf(),
+    let (graph, weights) = onnx::open(path)?;
+    let beside = path.with_extension("voxfit.toml");
+    let manifest = if beside.exists() {
+        Manifest::parse(&read_text("manifest", &beside)?, Some(&beside))?
+    } else {
+        Manifest::default()
+    };
+    Ok(Model {
+        graph,
+        manifest,
+        weights: Some(weights),
     })
 }
 

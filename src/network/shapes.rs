@@ -104,7 +104,8 @@ impl<'a> Inputs<'a> {
     }
 }
 
-fn node_shapes(
+/// Shapes that a node makes, from those of its inputs.
+pub(super) fn node_shapes(
     node: &Node,
     shapes: &[Vec<usize>],
     spatial: &[usize],
