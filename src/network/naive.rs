@@ -87,35 +87,7 @@ fn run(node: &Node, all: &[Values], shape: [usize; 5]) -> Vec<f64> {
     };
     match &node.op {
         Op::Conv { .. } => conv(node, x, (weight(1).unwrap(), weight(2)), shape),
-        Op::ConvTranspose {
-            kernel,
-            stride,
-            pad_begin,
-            groups,
-            ..
-        } => {
-            let w = weight(1).unwrap();
-            let inner = x.shape[1] / groups;
-            let outer = shape[1] / groups;
-            each(shape, |n, c, o| {
-                let mut sum = per_channel(2, c, 0.0);
-                for (t, k) in taps(kernel).enumerate() {
-                    let at = [0, 1, 2].map(|a| signed(o[a] + pad_begin[a]) - signed(k[a]));
-                    if (0..3).any(|a| at[a].rem_euclid(signed(stride[a])) != 0) {
-                        continue;
-                    }
-                    let at = [0, 1, 2].map(|a| at[a].div_euclid(signed(stride[a])));
-                    for i in 0..inner {
-                        let from = c / outer * inner + i;
-                        if let Some(v) = x.get(n, from, at) {
-                            sum += v * w
-                                [(from * outer + c % outer) * kernel.iter().product::<usize>() + t];
-                        }
-                    }
-                }
-                sum
-            })
-        }
+        Op::ConvTranspose { .. } => transposed(node, x, (weight(1).unwrap(), weight(2)), shape),
         Op::BatchNorm { eps } => each(shape, |n, c, o| {
             let (g, b, m, v) = (
                 per_channel(1, c, 1.0),
@@ -187,7 +159,7 @@ fn run(node: &Node, all: &[Values], shape: [usize; 5]) -> Vec<f64> {
             let at = [0, 1, 2].map(|a| signed(o[a]) - signed(begin[a]));
             let edge = [0, 1, 2].map(|a| at[a].clamp(0, signed(x.shape[a + 2]) - 1));
             match mode {
-                PadMode::Constant { value } => x.get(n, c, at).unwrap_or(f64::from(*value)),
+                PadMode::Constant { value } => x.get(n, c, at).unwrap_or_else(|| f64::from(*value)),
                 PadMode::Edge => x.get(n, c, edge).unwrap(),
                 PadMode::Reflect => x.get(n, c, [0, 1, 2].map(|a| 2 * edge[a] - at[a])).unwrap(),
             }
@@ -273,6 +245,42 @@ fn conv(
         }
     }
     out
+}
+
+fn transposed(
+    node: &Node,
+    x: &Values,
+    (w, bias): (&Vec<f64>, Option<&Vec<f64>>),
+    shape: [usize; 5],
+) -> Vec<f64> {
+    let Op::ConvTranspose {
+        kernel,
+        stride,
+        pad_begin,
+        groups,
+        ..
+    } = &node.op
+    else {
+        panic!("not transposed")
+    };
+    let (inner, outer) = (x.shape[1] / groups, shape[1] / groups);
+    each(shape, |n, c, o| {
+        let mut sum = bias.map_or(0.0, |b| b[c]);
+        for (t, k) in taps(kernel).enumerate() {
+            let at = [0, 1, 2].map(|a| signed(o[a] + pad_begin[a]) - signed(k[a]));
+            if (0..3).any(|a| at[a].rem_euclid(signed(stride[a])) != 0) {
+                continue;
+            }
+            let at = [0, 1, 2].map(|a| at[a].div_euclid(signed(stride[a])));
+            for i in 0..inner {
+                let from = c / outer * inner + i;
+                if let Some(v) = x.get(n, from, at) {
+                    sum += v * w[(from * outer + c % outer) * kernel.iter().product::<usize>() + t];
+                }
+            }
+        }
+        sum
+    })
 }
 
 fn each(shape: [usize; 5], f: impl Fn(usize, usize, [usize; 3]) -> f64) -> Vec<f64> {
