@@ -1,6 +1,6 @@
 //! The chest without its vessels and spheres: what lies at a point in mm (x to the left, y to the back, z to the head).
 
-use super::chance::{Chance, smooth_noise};
+use super::chance::{Chance, SmoothNoise};
 use super::shape::{cover, floor, hyp, in_ellipse, in_ellipsoid, mix};
 
 const AIR: f32 = -1000.0;
@@ -38,6 +38,14 @@ struct InLung {
     above_dome: f32,
 }
 
+/// The smooth fields that tissue varies with.
+pub(super) struct Textures {
+    coarse: SmoothNoise,
+    fine: SmoothNoise,
+    bowel: SmoothNoise,
+    fat: SmoothNoise,
+}
+
 impl Chest {
     pub(super) fn new(seed: u64) -> Self {
         let mut c = Chance::new(seed, 1);
@@ -59,6 +67,18 @@ impl Chest {
             disc_phase: near(0.0, 13.0),
             lung_hu: near(-850.0, 20.0),
             carina: near(32.0, 6.0),
+        }
+    }
+
+    /// The textures of this person; one set for each thread.
+    pub(super) fn textures(&self) -> Textures {
+        let [coarse, fine, bowel, fat] =
+            [0xa1, 0xa2, 0xa3, 0xa4].map(|n| SmoothNoise::new(self.seed ^ n));
+        Textures {
+            coarse,
+            fine,
+            bowel,
+            fat,
         }
     }
 
@@ -112,7 +132,7 @@ impl Chest {
     }
 
     /// HU at a point, edges `soft` mm wide.
-    pub(super) fn hu(&self, p: [f32; 3], soft: f32) -> f32 {
+    pub(super) fn hu(&self, p: [f32; 3], soft: f32, textures: &mut Textures) -> f32 {
         let [x, y, _] = p;
         let body = in_ellipse(x, y, self.body[0], self.body[1]);
         if body < -soft {
@@ -122,13 +142,15 @@ impl Chest {
         let middle = self.inside_middle(p);
         let in_lung = lung.inside.min(lung.above_dome).min(-middle);
         let air = cover(in_lung, soft);
-        let mut hu = if air < 1.0 {
-            self.tissue(p, body, lung, middle, soft)
-        } else {
-            0.0
-        };
+        let mut hu = 0.0;
+        if air < 1.0 {
+            hu = self.wall(body, soft);
+            hu = belly(p, hu, lung, soft, textures);
+            hu = mediastinum(p, hu, middle, soft, textures);
+            hu = self.bones(p, hu, soft);
+        }
         if air > 0.0 {
-            hu = mix(hu, self.parenchyma(p), air);
+            hu = mix(hu, self.parenchyma(p, textures), air);
         }
         self.airway(p, hu, soft)
     }
@@ -152,40 +174,20 @@ impl Chest {
         )
     }
 
-    fn parenchyma(&self, p: [f32; 3]) -> f32 {
-        let coarse = smooth_noise(self.seed ^ 0xa1, p.map(|c| c / 17.0));
-        let fine = smooth_noise(self.seed ^ 0xa2, p.map(|c| c / 5.0));
+    fn parenchyma(&self, p: [f32; 3], textures: &mut Textures) -> f32 {
+        let coarse = textures.coarse.at(p.map(|c| c / 17.0));
+        let fine = textures.fine.at(p.map(|c| c / 5.0));
         self.lung_hu + 0.22 * p[1] + 14.0 * coarse + 18.0 * fine
     }
 
-    fn tissue(&self, p: [f32; 3], body: f32, lung: InLung, middle: f32, soft: f32) -> f32 {
-        let [x, y, z] = p;
-        let mut hu = mix(AIR, 20.0, cover(body, soft));
-        hu = mix(hu, FAT, cover(body - 2.0, soft));
-        hu = mix(hu, MUSCLE, cover(body - 2.0 - self.fat, soft));
-        // Below the domes: liver on the right, a fatty and gassy mixture on the left.
-        let belly = cover(lung.inside.min(-lung.above_dome), soft);
-        if belly > 0.0 {
-            let left = cover(x - 8.0, 12.0);
-            let bowel = smooth_noise(self.seed ^ 0xa3, p.map(|c| c / 22.0));
-            let gas = cover(bowel * 40.0 - 22.0, soft);
-            hu = mix(
-                hu,
-                mix(LIVER, mix(-40.0 + 80.0 * bowel, -820.0, gas), left),
-                belly,
-            );
-        }
-        // Loose fat between the lungs, then heart and great vessels in it.
-        let column = cover(middle, soft);
-        if column > 0.0 {
-            let fat = smooth_noise(self.seed ^ 0xa4, p.map(|c| c / 15.0));
-            hu = mix(hu, mix(BLOOD, FAT + 30.0, cover(fat - 0.45, 0.5)), column);
-        }
-        hu = self.bones(x, y, z, hu, soft);
-        hu
+    /// Skin, fat and muscle.
+    fn wall(&self, body: f32, soft: f32) -> f32 {
+        let hu = mix(AIR, 20.0, cover(body, soft));
+        let hu = mix(hu, FAT, cover(body - 2.0, soft));
+        mix(hu, MUSCLE, cover(body - 2.0 - self.fat, soft))
     }
 
-    fn bones(&self, x: f32, y: f32, z: f32, hu: f32, soft: f32) -> f32 {
+    fn bones(&self, [x, y, z]: [f32; 3], hu: f32, soft: f32) -> f32 {
         let hu = self.ribs(x, y, z, hu, soft);
         let hu = self.spine(x, y, z, hu, soft);
         let sternum = (15.0 - x.abs())
@@ -249,6 +251,29 @@ impl Chest {
         let hu = mix(hu, 20.0, cover(inside + wall, soft));
         mix(hu, -985.0, cover(inside, soft))
     }
+}
+
+/// Below the domes: liver on the right, a fatty and gassy mixture on the left.
+fn belly(p: [f32; 3], hu: f32, lung: InLung, soft: f32, textures: &mut Textures) -> f32 {
+    let share = cover(lung.inside.min(-lung.above_dome), soft);
+    if share <= 0.0 {
+        return hu;
+    }
+    let left = cover(p[0] - 8.0, 12.0);
+    let bowel = textures.bowel.at(p.map(|c| c / 22.0));
+    let gas = cover(bowel * 40.0 - 22.0, soft);
+    let mixture = mix(-40.0 + 80.0 * bowel, -820.0, gas);
+    mix(hu, mix(LIVER, mixture, left), share)
+}
+
+/// Heart, great vessels and what lies between the lungs, loose fat in it.
+fn mediastinum(p: [f32; 3], hu: f32, middle: f32, soft: f32, textures: &mut Textures) -> f32 {
+    let share = cover(middle, soft);
+    if share <= 0.0 {
+        return hu;
+    }
+    let fat = textures.fat.at(p.map(|c| c / 15.0));
+    mix(hu, mix(BLOOD, FAT + 30.0, cover(fat - 0.45, 0.5)), share)
 }
 
 /// Marrow within a rim of cortex `rim` mm thick.

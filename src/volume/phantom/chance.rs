@@ -54,28 +54,54 @@ impl Chance {
     }
 }
 
-/// Smooth noise between -1 and 1 on a lattice of step 1: the same field for the same `seed`.
-pub(super) fn smooth_noise(seed: u64, p: [f32; 3]) -> f32 {
-    let cell = p.map(super::shape::floor);
-    let f: [f32; 3] = std::array::from_fn(|a| {
-        let t = p[a] - cell[a];
-        t * t * (3.0 - 2.0 * t)
-    });
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "lattice cells of a chest are within a few hundred of zero"
-    )]
-    let [i, j, k] = cell.map(|c| i64::from(c as i32));
-    let row = |dj: i64, dk: i64| {
-        let a = lattice(seed, i, j + dj, k + dk);
-        a + (lattice(seed, i + 1, j + dj, k + dk) - a) * f[0]
-    };
-    let plane = |dk: i64| {
-        let a = row(0, dk);
-        a + (row(1, dk) - a) * f[1]
-    };
-    let a = plane(0);
-    a + (plane(1) - a) * f[2]
+/// Smooth noise between -1 and 1 on a lattice of step 1, the same field for the same seed. It keeps the corners of the
+/// cell it was last asked about: neighbouring voxels lie in one cell.
+pub(super) struct SmoothNoise {
+    seed: u64,
+    cell: [i32; 3],
+    corners: [f32; 8],
+}
+
+impl SmoothNoise {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut noise = Self {
+            seed,
+            cell: [0; 3],
+            corners: [0.0; 8],
+        };
+        noise.enter([0; 3]);
+        noise
+    }
+
+    fn enter(&mut self, cell: [i32; 3]) {
+        self.cell = cell;
+        let [i, j, k] = cell.map(i64::from);
+        for (n, corner) in (0i64..8).zip(&mut self.corners) {
+            *corner = lattice(self.seed, i + (n & 1), j + ((n >> 1) & 1), k + (n >> 2));
+        }
+    }
+
+    /// The field at a point.
+    pub(super) fn at(&mut self, p: [f32; 3]) -> f32 {
+        let low = p.map(super::shape::floor);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "lattice cells of a chest are within a few hundred of zero"
+        )]
+        let cell = low.map(|c| c as i32);
+        if cell != self.cell {
+            self.enter(cell);
+        }
+        let f: [f32; 3] = std::array::from_fn(|a| {
+            let t = p[a] - low[a];
+            t * t * (3.0 - 2.0 * t)
+        });
+        let c = &self.corners;
+        let mix = super::shape::mix;
+        let near = mix(mix(c[0], c[1], f[0]), mix(c[2], c[3], f[0]), f[1]);
+        let far = mix(mix(c[4], c[5], f[0]), mix(c[6], c[7], f[0]), f[1]);
+        mix(near, far, f[2])
+    }
 }
 
 /// A value between -1 and 1 at a lattice point.

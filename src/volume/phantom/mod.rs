@@ -177,10 +177,11 @@ impl Scene {
     fn slice(&self, k: usize, out: &mut [i16]) {
         let soft = self.frame.soft();
         let mut hu = vec![0f32; out.len()];
+        let mut textures = self.chest.textures();
         for (j, row) in hu.chunks_mut(self.frame.extent.x).enumerate() {
             for (i, value) in row.iter_mut().enumerate() {
                 let p = self.frame.position([i as f64, j as f64, k as f64]);
-                *value = self.chest.hu(p.map(to_f32), soft);
+                *value = self.chest.hu(p.map(to_f32), soft, &mut textures);
             }
         }
         for part in &self.parts {
