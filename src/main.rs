@@ -1,3 +1,19 @@
 //! Arguments and logging; hands over to the window or the command line.
 
-fn main() {}
+use std::process::ExitCode;
+use voxfit::cli::{self, Action};
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("VOXFIT_LOG")
+                .unwrap_or_else(|_| "warn".into()),
+        )
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
+    match cli::run(std::env::args_os()) {
+        Action::Done(code) => code,
+        Action::Window(_) => cli::no_window(),
+    }
+}

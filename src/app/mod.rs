@@ -12,6 +12,7 @@ pub mod settings;
 pub mod state;
 pub mod study;
 pub mod table;
+pub mod tensor;
 pub mod view;
 mod why;
 pub mod work;

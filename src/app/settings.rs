@@ -171,7 +171,7 @@ impl SettingsDir {
         if let Some(dir) = path.parent() {
             std::fs::create_dir_all(dir).map_err(|e| io(e.to_string()))?;
         }
-        super::files::write_whole(&path, text.as_bytes()).map_err(|e| io(e.to_string()))
+        super::files::write_whole("settings", &path, text.as_bytes()).map_err(io)
     }
 }
 

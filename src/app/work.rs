@@ -141,20 +141,13 @@ fn simple(request: JobRequest, settings_dir: &super::SettingsDir) -> Option<News
         }),
         JobRequest::SavePlan(path, document) => {
             let text = serde_json::to_vec_pretty(&document).unwrap_or_default();
-            Some(match super::files::write_whole(&path, &text) {
+            Some(match super::files::write_whole("plan", &path, &text) {
                 Ok(()) => News::Said(
                     Severity::Info,
                     "Plan saved".to_owned(),
                     path.display().to_string(),
                 ),
-                Err(e) => News::Said(
-                    Severity::Error,
-                    "The plan was not saved".to_owned(),
-                    format!(
-                        "{e}; check the folder and its free space: {}",
-                        path.display()
-                    ),
-                ),
+                Err(e) => News::Said(Severity::Error, "The plan was not saved".to_owned(), e),
             })
         }
         _ => None,

@@ -1,1 +1,70 @@
-//! Subcommands, each a twin of something that the window does.
+//! Subcommands, each a twin of something that the window does. Results to stdout, progress and warnings to stderr.
+
+mod args;
+mod cards;
+mod engines;
+mod failure;
+mod forward;
+mod network;
+mod output;
+mod progress;
+mod series;
+mod windows;
+
+use args::{Cli, Verb};
+use clap::Parser as _;
+use failure::Failure;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// What the arguments ask for.
+#[derive(Debug)]
+pub enum Action {
+    /// Open the window.
+    Window(crate::app::Startup),
+    /// Run a command and leave with this code.
+    Done(ExitCode),
+}
+
+/// Reads the arguments (the first one is the program) and runs the command that they name, unless it is the window that they ask for.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Action {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(e) => {
+            let _closed = e.print();
+            return Action::Done(ExitCode::from(if e.use_stderr() { 2 } else { 0 }));
+        }
+    };
+    let json = cli.json;
+    let done = match cli.verb {
+        None => return Action::Window(crate::app::Startup::default()),
+        Some(Verb::Open(open)) => return Action::Window(open.startup()),
+        Some(verb) => dispatch(verb, json),
+    };
+    Action::Done(match done {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => failure.report(json),
+    })
+}
+
+/// Runs one command; the answer is its exit code (0 yes, 1 no).
+fn dispatch(verb: Verb, json: bool) -> Result<u8, Failure> {
+    match verb {
+        Verb::Open(_) => Ok(0),
+        Verb::Series(a) => series::run(&a, json),
+        Verb::Network(a) => network::run(&a, json),
+        Verb::Windows(a) => windows::run(&a, json),
+        Verb::Cards(a) => cards::run(&a, json),
+        Verb::Engines => engines::run(json),
+        Verb::Forward(a) => forward::run(&a, json),
+    }
+}
+
+/// Says how to work without a window, for a machine that cannot open one.
+pub fn no_window() -> ExitCode {
+    output::warn(
+        "voxfit: no window can be opened here (no display). `voxfit --help` lists what works without one: \
+         voxfit demo --headless --out DIR, voxfit series PATH, voxfit budget MODEL --roi-size 128x128x64",
+    );
+    ExitCode::from(failure::USAGE)
+}

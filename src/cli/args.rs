@@ -1,0 +1,246 @@
+//! The arguments of every command. Sizes read `XxYxZ`; a roi entry of 0 or -1 means the whole axis.
+
+use crate::app::{Startup, Workspace};
+use crate::geometry::Extent;
+use crate::tiling::{Blend, Layout, parse_overlap, parse_roi};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Does a 3D network fit the card, where are the seams, and what to buy. Not for clinical use.
+#[derive(Debug, Parser)]
+#[command(name = "voxfit", version, max_term_width = 100)]
+pub(super) struct Cli {
+    /// Print one JSON object instead of text.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+    #[command(subcommand)]
+    pub(super) verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Open the window on folders and files.
+    Open(OpenArgs),
+    /// What a file or folder holds.
+    Series(SeriesArgs),
+    /// A network's facts.
+    Network(NetworkArgs),
+    /// Where windows go.
+    Windows(WindowsArgs),
+    /// The catalogue of cards.
+    Cards(CardsArgs),
+    /// What can run here, and why not.
+    Engines,
+    /// One forward pass on a tensor (N, C, spatial).
+    Forward(ForwardArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct OpenArgs {
+    /// Folders, DICOM, NIfTI, MHD, npy, networks, plans.
+    paths: Vec<PathBuf>,
+    /// A network: a file or preset:NAME.
+    #[arg(long)]
+    model: Option<String>,
+    /// A plan file.
+    #[arg(long)]
+    plan: Option<PathBuf>,
+    /// plan, review, seams or buy.
+    #[arg(long)]
+    workspace: Option<Workspace>,
+}
+
+impl OpenArgs {
+    pub(super) fn startup(self) -> Startup {
+        Startup {
+            paths: self.paths,
+            network: self.model,
+            plan: self.plan,
+            workspace: self.workspace,
+            demo: false,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SeriesArgs {
+    /// A DICOM file or folder, NIfTI, MHD, npy, or phantom:XxYxZ[:SEED].
+    pub(super) path: String,
+    /// Print patient names too.
+    #[arg(long)]
+    pub(super) identity: bool,
+}
+
+/// A network and what gives it its manifest and weights.
+#[derive(Debug, Args)]
+pub(super) struct ModelArgs {
+    /// A manifest that does not lie beside the model.
+    #[arg(long)]
+    pub(super) manifest: Option<PathBuf>,
+    /// F.safetensors or seeded:N.
+    #[arg(long)]
+    pub(super) weights: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct NetworkArgs {
+    /// A file or preset:NAME.
+    #[arg(required_unless_present = "list")]
+    pub(super) model: Option<String>,
+    /// Name the presets.
+    #[arg(long)]
+    pub(super) list: bool,
+    /// Shapes, bytes and FLOPs for a window of this size.
+    #[arg(long, value_parser = size, allow_hyphen_values = true)]
+    pub(super) roi_size: Option<Extent>,
+    #[command(flatten)]
+    pub(super) files: ModelArgs,
+}
+
+/// What is chosen about windows.
+#[derive(Clone, Debug, Args)]
+pub(super) struct WindowChoice {
+    /// Window size; 0 or -1 means the whole axis.
+    #[arg(long, value_parser = parse_roi_text, allow_hyphen_values = true)]
+    pub(super) roi_size: Option<Extent>,
+    /// Share of the window, one figure or three: 0.25 or 0.25,0.25,0.5.
+    #[arg(long, value_parser = parse_overlap_text, allow_hyphen_values = true)]
+    pub(super) overlap: Option<Overlaps>,
+    /// constant or gaussian.
+    #[arg(long, value_parser = blend)]
+    pub(super) blend: Option<Blend>,
+    /// monai, nnunet or aligned.
+    #[arg(long, value_parser = layout)]
+    pub(super) layout: Option<Layout>,
+}
+
+impl WindowChoice {
+    /// As `tiling` lays it over a manifest's defaults.
+    pub(super) fn choice(&self) -> crate::tiling::Choice {
+        crate::tiling::Choice {
+            roi_size: self.roi_size,
+            overlap: self.overlap.map(|o| o.0),
+            blend: self.blend,
+            layout: self.layout,
+        }
+    }
+}
+
+/// Three shares.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Overlaps(pub(super) [f64; 3]);
+
+#[derive(Debug, Args)]
+pub(super) struct WindowsArgs {
+    /// A network that gives stride, reach and norms.
+    pub(super) model: Option<String>,
+    /// Size of the volume.
+    #[arg(long, value_parser = size)]
+    pub(super) volume: Extent,
+    /// Its spacing in mm: with it and a network that resamples, windows are placed on the resampled volume.
+    #[arg(long, value_parser = triple)]
+    pub(super) spacing: Option<Triple>,
+    #[command(flatten)]
+    pub(super) choice: WindowChoice,
+    /// Total stride without a network.
+    #[arg(long, value_parser = size)]
+    pub(super) stride: Option<Extent>,
+    /// Reach to the left without a network.
+    #[arg(long, value_parser = size, requires = "reach_right")]
+    pub(super) reach_left: Option<Extent>,
+    /// Reach to the right without a network.
+    #[arg(long, value_parser = size, requires = "reach_left")]
+    pub(super) reach_right: Option<Extent>,
+    #[command(flatten)]
+    pub(super) files: ModelArgs,
+}
+
+/// Three figures.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Triple(pub(super) [f64; 3]);
+
+#[derive(Debug, Args)]
+pub(super) struct CardsArgs {
+    /// Words of the id or name, or "16 gb".
+    #[arg(long)]
+    pub(super) filter: Option<String>,
+    /// A file of cards that corrects or adds to the catalogue.
+    #[arg(long)]
+    pub(super) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ForwardArgs {
+    /// A file or preset:NAME.
+    pub(super) model: String,
+    /// The tensor, as numpy writes it (float32, C order).
+    pub(super) input: PathBuf,
+    /// Folder for `output_0.npy` and on.
+    #[arg(long)]
+    pub(super) out: PathBuf,
+    /// auto, cpu or cuda.
+    #[arg(long, default_value = "auto", value_parser = ["auto", "cpu", "cuda"])]
+    pub(super) engine: String,
+    /// Only fp32 runs on the CPU.
+    #[arg(long, default_value = "fp32", value_parser = ["fp32", "fp16", "bf16"])]
+    pub(super) precision: String,
+    /// Threads of the CPU engine; 0 takes all cores.
+    #[arg(long, default_value_t = 0)]
+    pub(super) threads: usize,
+    /// The best of so many passes after one uncounted.
+    #[arg(long, default_value_t = 1)]
+    pub(super) repeat: usize,
+    #[command(flatten)]
+    pub(super) files: ModelArgs,
+}
+
+fn size(text: &str) -> Result<Extent, String> {
+    let e: Extent = text
+        .parse()
+        .map_err(|e: crate::geometry::ExtentError| e.to_string())?;
+    if e.is_empty() || e.checked_voxels().is_none() {
+        return Err(format!(
+            "a size has 1 voxel or more along every axis and a countable number in all; found {text}"
+        ));
+    }
+    Ok(e)
+}
+
+fn parse_roi_text(text: &str) -> Result<Extent, String> {
+    parse_roi(text).map_err(|e| e.to_string())
+}
+
+fn parse_overlap_text(text: &str) -> Result<Overlaps, String> {
+    parse_overlap(text).map(Overlaps).map_err(|e| e.to_string())
+}
+
+fn triple(text: &str) -> Result<Triple, String> {
+    let numbers: Option<Vec<f64>> = text.split(',').map(|p| p.trim().parse().ok()).collect();
+    match numbers.as_deref() {
+        Some(&[x, y, z]) if [x, y, z].iter().all(|v| v.is_finite() && *v > 0.0) => {
+            Ok(Triple([x, y, z]))
+        }
+        _ => Err(format!(
+            "a spacing is three lengths above 0 mm joined by commas, such as 0.7,0.7,1.25; found \"{text}\""
+        )),
+    }
+}
+
+fn blend(text: &str) -> Result<Blend, String> {
+    match text {
+        "constant" => Ok(Blend::Constant),
+        "gaussian" => Ok(Blend::Gaussian),
+        _ => Err(format!("a blend is constant or gaussian; found \"{text}\"")),
+    }
+}
+
+fn layout(text: &str) -> Result<Layout, String> {
+    match text {
+        "monai" => Ok(Layout::Monai),
+        "nnunet" => Ok(Layout::Nnunet),
+        "aligned" => Ok(Layout::Aligned),
+        _ => Err(format!(
+            "a layout is monai, nnunet or aligned; found \"{text}\""
+        )),
+    }
+}

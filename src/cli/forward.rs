@@ -1,0 +1,124 @@
+//! `voxfit forward`: one forward pass on a tensor, for people who live in numpy.
+
+use super::args::ForwardArgs;
+use super::failure::{DATA, Failure, USAGE, WRITE};
+use super::{output, progress};
+use crate::app::tensor::{self, TensorError};
+use crate::engine::cpu::CpuEngine;
+use crate::engine::{self, Engine, Forward};
+use crate::network;
+use serde_json::json;
+use std::sync::Arc;
+
+impl From<TensorError> for Failure {
+    fn from(e: TensorError) -> Self {
+        let code = match &e {
+            TensorError::Write(_) => WRITE,
+            _ => DATA,
+        };
+        Self::new(code, e.to_string())
+    }
+}
+
+pub(super) fn run(args: &ForwardArgs, json: bool) -> Result<u8, Failure> {
+    if args.precision != "fp32" {
+        return Err(Failure::new(
+            USAGE,
+            format!(
+                "the CPU engine runs fp32, found {}; leave --precision out",
+                args.precision
+            ),
+        ));
+    }
+    if args.repeat == 0 {
+        return Err(Failure::new(USAGE, "--repeat is 1 or more, found 0"));
+    }
+    let model = network::open(
+        &args.model,
+        args.files.manifest.as_deref(),
+        args.files.weights.as_deref(),
+    )?;
+    let input = tensor::read(&args.input)?;
+    make_folder(&args.out)?;
+    let names: Vec<String> = model
+        .graph
+        .outputs
+        .iter()
+        .filter_map(|id| model.graph.tensor(*id))
+        .map(|t| t.name.clone())
+        .collect();
+    let done: Forward = progress::with("forward", |control| {
+        let mut engine = pick(&args.engine, args.threads)?;
+        let weights = model.weights()?;
+        let graph = Arc::new(model.graph.clone());
+        let done = engine::forward(
+            engine.as_mut(),
+            &graph,
+            weights,
+            &input,
+            args.repeat,
+            control,
+        )?;
+        Ok::<_, Failure>(done)
+    })?;
+    let mut outputs = Vec::new();
+    for (i, t) in done.outputs.iter().enumerate() {
+        let file = args.out.join(format!("output_{i}.npy"));
+        tensor::write(&file, t)?;
+        outputs.push(json!({ "name": names.get(i), "shape": t.shape, "file": file }));
+    }
+    if json {
+        output::print_json(&json!({
+            "outputs": outputs,
+            "memory": {
+                "planned": done.memory.planned,
+                "allocated": done.memory.allocated,
+                "measured_peak": done.memory.measured_peak,
+            },
+            "seconds": done.seconds,
+        }));
+    } else {
+        for o in &outputs {
+            let name = o["name"].as_str().unwrap_or_default();
+            output::say(&format!(
+                "{name}  {}  {}",
+                o["shape"],
+                o["file"].as_str().unwrap_or_default()
+            ));
+        }
+        output::say(&format!(
+            "{:.3} s, {} planned = {} allocated",
+            done.seconds, done.memory.planned, done.memory.allocated
+        ));
+    }
+    Ok(0)
+}
+
+/// The engine of this name. `auto` takes CUDA only where it can run a network.
+fn pick(name: &str, threads: usize) -> Result<Box<dyn Engine>, Failure> {
+    if name == "cuda" {
+        let reason = engine::probe()
+            .into_iter()
+            .find(|e| e.id.starts_with("cuda"))
+            .and_then(|e| e.reason)
+            .unwrap_or_else(|| "this version probes CUDA and does not run on it yet".to_owned());
+        return Err(Failure::new(
+            USAGE,
+            format!("the CUDA engine cannot run here: {reason}; use --engine cpu"),
+        ));
+    }
+    Ok(Box::new(CpuEngine::new(threads)?))
+}
+
+/// Makes the folder that outputs go into.
+pub(super) fn make_folder(path: &std::path::Path) -> Result<(), Failure> {
+    crate::app::files::make_folder(path).map_err(|e| {
+        Failure::new(
+            WRITE,
+            format!(
+                "the folder cannot be made ({e}); check the path and the permissions: {}",
+                path.display()
+            ),
+        )
+    })
+}

@@ -1,0 +1,91 @@
+//! Progress on stderr while work runs, and Ctrl-C as a cancel.
+
+use super::failure::{Failure, TEMPORARY};
+use crate::jobs::Control;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The control that Ctrl-C cancels.
+fn current() -> &'static Mutex<Control> {
+    static CURRENT: OnceLock<Mutex<Control>> = OnceLock::new();
+    CURRENT.get_or_init(|| Mutex::new(Control::new()))
+}
+
+fn install_handler() {
+    static INSTALLED: OnceLock<()> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        let set = ctrlc::set_handler(|| {
+            current()
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .cancel();
+        });
+        if let Err(e) = set {
+            tracing::warn!("Ctrl-C ends the program at once ({e})");
+        }
+    });
+}
+
+/// Runs work with a control that Ctrl-C cancels, printing `what: done/total` to stderr when it takes long.
+pub(super) fn with<T: Send, E: Into<Failure> + Send>(
+    what: &str,
+    work: impl FnOnce(&Control) -> Result<T, E> + Send,
+) -> Result<T, Failure> {
+    install_handler();
+    let control = Control::new();
+    *current().lock().unwrap_or_else(PoisonError::into_inner) = control.clone();
+    std::thread::scope(|scope| {
+        let inner = control.clone();
+        let worker = std::thread::Builder::new()
+            .name("command".to_owned())
+            .stack_size(8 << 20)
+            .spawn_scoped(scope, move || work(&inner))
+            .map_err(|e| Failure::new(TEMPORARY, format!("no thread could be started: {e}")))?;
+        show(what, &control, || worker.is_finished());
+        match worker.join() {
+            Ok(result) => result.map_err(Into::into),
+            Err(_) => Err(Failure::new(
+                TEMPORARY,
+                "stopped on an internal error; the message above says where",
+            )),
+        }
+    })
+}
+
+fn show(what: &str, control: &Control, finished: impl Fn() -> bool) {
+    let terminal = std::io::stderr().is_terminal();
+    let start = Instant::now();
+    let (mut drawn, mut last, mut printed) = (false, (0, 0), Instant::now());
+    while !finished() {
+        std::thread::sleep(Duration::from_millis(
+            if start.elapsed().as_millis() < 100 {
+                2
+            } else {
+                50
+            },
+        ));
+        let now = control.progress();
+        let every = Duration::from_secs(if terminal { 0 } else { 5 });
+        if now == last || start.elapsed() < Duration::from_millis(400) || printed.elapsed() < every
+        {
+            continue;
+        }
+        last = now;
+        printed = Instant::now();
+        let line = match now {
+            (done, 0) => format!("{what}: {done}"),
+            (done, total) => format!("{what}: {done}/{total}"),
+        };
+        let mut err = std::io::stderr().lock();
+        let _closed = if terminal {
+            write!(err, "\r{line}\u{1b}[K").and_then(|()| err.flush())
+        } else {
+            writeln!(err, "{line}")
+        };
+        drawn = terminal;
+    }
+    if drawn {
+        let _closed = write!(std::io::stderr().lock(), "\r\u{1b}[K");
+    }
+}

@@ -1,0 +1,141 @@
+//! `voxfit windows`: where windows go, and whether they give what one pass gives.
+
+use super::args::WindowsArgs;
+use super::failure::{Failure, USAGE};
+use super::output::{self, Align};
+use crate::geometry::{Axis, Extent};
+use crate::network::{self, facts, manifest::Axes};
+use crate::tiling::{self, Facts, TilingPlan, TilingSpec};
+use crate::volume::resample::resampled_extent;
+use serde_json::json;
+
+pub(super) fn run(args: &WindowsArgs, json: bool) -> Result<u8, Failure> {
+    let model = args
+        .model
+        .as_deref()
+        .map(|m| {
+            network::open(
+                m,
+                args.files.manifest.as_deref(),
+                args.files.weights.as_deref(),
+            )
+        })
+        .transpose()?;
+    let (facts, defaults) = match &model {
+        Some(m) => (
+            Facts::of(&facts::of(&m.graph)?, m.manifest.input.axes),
+            TilingSpec::from(&m.manifest.windows),
+        ),
+        None => (typed_facts(args), no_defaults(args)?),
+    };
+    let spec = args.choice.choice().over(&defaults)?;
+    let wanted = model.as_ref().and_then(|m| m.manifest.input.spacing_mm);
+    let (volume, spacing) = prepared(args, wanted);
+    let plan = tiling::plan(&spec, volume, &facts)?;
+    let exactness = tiling::forecast(&plan, &facts);
+    let warnings = tiling::warnings(&plan, &facts, spacing);
+    if json {
+        let [x, y, z] = &plan.starts;
+        output::print_json(&json!({
+            "starts": { "x": x, "y": y, "z": z },
+            "n_windows": plan.n_windows(),
+            "roi_size": plan.roi,
+            "padded_volume": plan.padded,
+            "prepared_volume": volume,
+            "loaded_volume": args.volume,
+            "single_pass": plan.is_single_pass(),
+            "exactness": exactness,
+            "warnings": warnings,
+        }));
+    } else {
+        print(args.volume, volume, &plan, &exactness);
+        for w in &warnings {
+            output::warn(&w.text);
+        }
+    }
+    Ok(0)
+}
+
+fn typed_facts(args: &WindowsArgs) -> Facts {
+    let mut facts = Facts::unknown(Axes::Xyz);
+    if let Some(stride) = args.stride {
+        facts.total_stride = stride.to_array();
+    }
+    if let (Some(left), Some(right)) = (args.reach_left, args.reach_right) {
+        facts.reach_left = left.to_array().map(Some);
+        facts.reach_right = right.to_array().map(Some);
+        facts.known = args.stride.is_some();
+    }
+    facts
+}
+
+fn no_defaults(args: &WindowsArgs) -> Result<TilingSpec, Failure> {
+    let roi_size = args.choice.roi_size.ok_or_else(|| {
+        Failure::new(
+            USAGE,
+            "without a network there is no window size: add --roi-size, such as 128x128x64",
+        )
+    })?;
+    Ok(TilingSpec {
+        roi_size,
+        overlap: [0.25; 3],
+        blend: tiling::Blend::Constant,
+        layout: tiling::Layout::Monai,
+    })
+}
+
+/// The volume that windows lie over, and its spacing where known.
+fn prepared(args: &WindowsArgs, wanted: Option<[f64; 3]>) -> (Extent, Option<[f64; 3]>) {
+    match (args.spacing, wanted) {
+        (Some(has), Some(wanted)) => (resampled_extent(args.volume, has.0, wanted), Some(wanted)),
+        (has, None) => (args.volume, has.map(|s| s.0)),
+        (None, Some(wanted)) => {
+            output::warn(
+                "no --spacing: the volume is taken as already resampled to the network's spacing",
+            );
+            (args.volume, Some(wanted))
+        }
+    }
+}
+
+fn print(loaded: Extent, volume: Extent, plan: &TilingPlan, exactness: &tiling::Exactness) {
+    output::say(&format!(
+        "{} windows of {} over {volume}",
+        plan.n_windows(),
+        plan.roi
+    ));
+    if volume != loaded {
+        output::say(&format!("prepared from {loaded}"));
+    }
+    if plan.padded != volume {
+        output::say(&format!("padded to {}", plan.padded));
+    }
+    let rows: Vec<Vec<String>> = Axis::ALL
+        .iter()
+        .map(|a| {
+            let starts = &plan.starts[a.index()];
+            let list: Vec<String> = starts.iter().map(ToString::to_string).collect();
+            vec![
+                a.name().to_owned(),
+                starts.len().to_string(),
+                list.join(" "),
+            ]
+        })
+        .collect();
+    output::table(
+        &[
+            ("axis", Align::Left),
+            ("n", Align::Right),
+            ("starts", Align::Left),
+        ],
+        &rows,
+    );
+    output::say(&format!(
+        "{}: recomputes {:.0} %",
+        exactness.verdict,
+        exactness.recompute * 100.0
+    ));
+    for reason in &exactness.reasons {
+        output::say(&format!("  {reason}"));
+    }
+}
