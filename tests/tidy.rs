@@ -72,13 +72,36 @@ fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every source file as (path below `src` with `/`, its text).
+/// Files that exist only in tests: declared by `#[cfg(test)]` directly above `mod name;`.
+fn test_only(files: &[PathBuf]) -> Vec<PathBuf> {
+    let mut out = Vec::new();
+    for path in files {
+        let text = std::fs::read_to_string(path).unwrap();
+        let stem = path.file_stem().unwrap().to_string_lossy();
+        let folder = match stem.as_ref() {
+            "mod" | "lib" | "main" => path.parent().unwrap().to_path_buf(),
+            _ => path.with_extension(""),
+        };
+        for after in text.split("#[cfg(test)]").skip(1) {
+            let line = after.trim_start().lines().next().unwrap_or("");
+            if let Some(name) = line.strip_prefix("mod ").and_then(|l| l.strip_suffix(';')) {
+                out.push(folder.join(format!("{name}.rs")));
+                out.push(folder.join(name).join("mod.rs"));
+            }
+        }
+    }
+    out
+}
+
+/// Every source file of the program as (path below `src` with `/`, its text).
 fn sources() -> Vec<(String, String)> {
     let src = root().join("src");
     let mut files = Vec::new();
     rust_files(&src, &mut files);
+    let skipped = test_only(&files);
     files
         .into_iter()
+        .filter(|p| !skipped.contains(p))
         .map(|p| {
             let name = p
                 .strip_prefix(&src)
