@@ -219,9 +219,16 @@ fn files_are_opened_only_where_they_may_be() {
             continue;
         }
         for (n, line) in code(&text) {
-            if ["fs::", "File::open", "File::create", "OpenOptions"]
-                .iter()
-                .any(|w| line.contains(w))
+            if [
+                " fs::",
+                "(fs::",
+                "std::fs::",
+                "File::open",
+                "File::create",
+                "OpenOptions",
+            ]
+            .iter()
+            .any(|w| line.contains(w))
             {
                 faults.push(format!("src/{file}:{n}: {}", line.trim()));
             }
