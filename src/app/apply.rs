@@ -105,8 +105,8 @@ impl State {
             C::ToggleCard(id) => self.change(|d| toggle_card(d, &id)),
             C::FocusCard(id) => self.change(|d| d.card_in_focus = Some(id)),
             C::ApplyFix(i) => {
-                if let Some(fix) = self.derived.fixes().get(i).cloned() {
-                    return self.apply(fix.command);
+                if let Some(command) = self.derived.fixes().get(i).and_then(|f| f.command.clone()) {
+                    return self.apply(command);
                 }
             }
             C::Undo => {
@@ -287,7 +287,17 @@ impl State {
 
     fn set_network(&mut self, model: String) -> Effects {
         self.change(|d| d.network = Some(model.clone()));
-        vec![Effect::Start(JobRequest::Network(model))]
+        self.take_windows_of_network = true;
+        vec![Effect::Start(JobRequest::Network {
+            model,
+            take_windows: true,
+        })]
+    }
+
+    /// Takes a document from a plan file; the one before can be had back.
+    pub(super) fn go_to_new(&mut self, to: Document) -> Effects {
+        self.history.push(self.document.clone());
+        self.go_to(to)
     }
 
     /// Goes to a document of the history, reading again what differs.
@@ -297,7 +307,11 @@ impl State {
         if from.network != self.document.network
             && let Some(model) = self.document.network.clone()
         {
-            effects.push(Effect::Start(JobRequest::Network(model)));
+            self.take_windows_of_network = false;
+            effects.push(Effect::Start(JobRequest::Network {
+                model,
+                take_windows: false,
+            }));
         }
         if from.study != self.document.study {
             self.study = None;

@@ -1,37 +1,58 @@
 //! What follows from the document: windows, exactness, budget, verdicts. Keyed by the hash of its inputs and made again when they differ.
 
-use super::command::Command;
 use super::document::WindowLevel;
+use super::fixes;
+pub use super::fixes::Fix;
+use super::mapping::ToLoaded;
 use super::state::State;
 use super::view::{Filter, SortBy};
+use super::work::{Kind, News};
 use crate::detect::Detection;
-use crate::geometry::{Axis, Extent};
-use crate::memory::Verdict;
-use crate::tiling::TilingPlan;
-use crate::units::Bytes;
+use crate::geometry::{Affine, Axis, BoxF, Extent, VoxelBox};
+use crate::hardware::{BudgetOnCards, Card, CardVerdict};
+use crate::memory::budget::BudgetRequest;
+use crate::memory::planner::Planner;
+use crate::network::manifest::{Axes, Input};
+use crate::study::{prepared_size, prepared_size_of};
+use crate::tiling::{self, Exactness, Facts, PlanWarning, TilingPlan};
+use crate::volume::{Volume, Voxels};
+use sha2::Digest as _;
 use std::sync::Arc;
 
 /// A plane where the set of covering windows changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct SeamPlane {
-    /// The axis it is across.
+    /// The axis of the loaded volume that it is across.
     pub axis: Axis,
-    /// The first voxel after it, in the loaded volume.
-    pub at: usize,
+    /// Its place in the loaded volume, counted in voxel borders: p lies between voxels p - 1 and p (fractional after resampling).
+    pub at: f64,
 }
 
 /// What follows from the document.
 #[derive(Clone, Debug, Default)]
 pub struct Derived {
-    /// Size that windows are planned over; `None` without a study and without a typed size.
+    /// Size that windows are planned over.
     pub prepared: Option<Extent>,
+    /// Size of the volume as loaded, or as typed.
+    pub loaded: Option<Extent>,
     /// Where windows go, or the sentence that says why not.
     pub tiling: Option<Result<Arc<TilingPlan>, String>>,
-    /// Planes where the set of covering windows changes.
+    /// What windows do to the bits.
+    pub exactness: Option<Exactness>,
+    /// What is odd about the windows.
+    pub warnings: Vec<PlanWarning>,
+    /// Planes where the set of covering windows changes, in the loaded volume.
     pub seams: Vec<SeamPlane>,
+    /// The budget with its verdicts, or the sentence that says why there is none. Of the inputs before while `budget_pending`.
+    pub budget: Option<Result<Arc<BudgetOnCards>, String>>,
+    /// Whether a newer budget is being made.
+    pub budget_pending: bool,
     /// Detections shown: places in the result, filtered and sorted.
     pub detections: Vec<usize>,
     fixes: Vec<Fix>,
+    to_loaded: Option<ToLoaded>,
+    tiling_key: u64,
+    budget_key: u64,
 }
 
 impl Derived {
@@ -39,36 +60,224 @@ impl Derived {
     pub fn plan(&self) -> Option<&TilingPlan> {
         self.tiling.as_ref()?.as_ref().ok().map(Arc::as_ref)
     }
-}
 
-/// A way to fit, with its forecast.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fix {
-    /// A few words: "roi z 192 to 64".
-    pub title: String,
-    /// What taking it sends.
-    pub command: Command,
-    /// Whether it changes any bit of the result.
-    pub changes_bits: bool,
-    /// What it then needs, low and high.
-    pub required: (Bytes, Bytes),
-    /// The verdict on the card in focus.
-    pub verdict: Verdict,
-    /// The exactness forecast with it, in a word.
-    pub exactness: String,
-}
+    /// The budget, when there is one.
+    pub fn budget(&self) -> Option<&BudgetOnCards> {
+        self.budget.as_ref()?.as_ref().ok().map(Arc::as_ref)
+    }
 
-impl Derived {
+    /// The verdict on one card.
+    pub fn verdict(&self, card: &str) -> Option<&CardVerdict> {
+        self.budget()?.cards.iter().find(|c| c.id == card)
+    }
+
     /// Ways to fit the card in focus, best first.
     pub fn fixes(&self) -> &[Fix] {
         &self.fixes
     }
+
+    /// A box of the padded volume (a window, its core) in voxels of the loaded volume, counted in voxel borders.
+    pub fn in_loaded_volume(&self, b: &VoxelBox) -> Option<BoxF> {
+        let plan = self.plan()?;
+        Some(self.to_loaded.as_ref()?.map_box(b, plan.pad_before))
+    }
+}
+
+/// A short fingerprint of inputs.
+fn key(parts: &impl serde::Serialize) -> u64 {
+    let text = serde_json::to_vec(parts).unwrap_or_default();
+    let hash = sha2::Sha256::digest(&text);
+    hash.iter().take(8).fold(1, |k, b| (k << 8) | u64::from(*b))
 }
 
 impl State {
     /// Makes again what follows from what has changed.
     pub(super) fn derive(&mut self) {
+        self.derive_tiling();
+        self.derive_budget();
         self.derive_detections();
+    }
+
+    /// The volume that is planned for: size, and affine where a study is open.
+    fn planned_volume(&self) -> (Extent, Option<Affine>) {
+        match self.volume_state() {
+            Some(v) => (v.extent, Some(v.affine)),
+            None => (self.document.volume_without_data, None),
+        }
+    }
+
+    fn facts(&self) -> Facts {
+        self.network
+            .info()
+            .map_or_else(|| Facts::unknown(Axes::Xyz), |n| n.tiling.clone())
+    }
+
+    fn derive_tiling(&mut self) {
+        let (loaded, affine) = self.planned_volume();
+        let d = &self.document;
+        let new_key = key(&(
+            (loaded, affine),
+            (d.roi_size, d.overlap, d.blend, d.layout),
+            self.network_generation,
+            self.network.info().is_some(),
+        ));
+        if new_key == self.derived.tiling_key {
+            return;
+        }
+        self.derived.tiling_key = new_key;
+        self.derived.loaded = Some(loaded);
+        let facts = self.facts();
+        let input = self
+            .network
+            .info()
+            .map_or_else(Input::default, |n| n.model.manifest.input.clone());
+        let made = self.place(loaded, affine, &input, &facts);
+        let out = &mut self.derived;
+        out.exactness = None;
+        out.warnings.clear();
+        out.seams.clear();
+        out.to_loaded = None;
+        match made {
+            Ok((plan, extent, spacing)) => {
+                out.prepared = Some(plan.volume);
+                out.exactness = Some(tiling::forecast(&plan, &facts));
+                out.warnings = tiling::warnings(&plan, &facts, spacing);
+                let map = ToLoaded::new(loaded, affine, extent, &input);
+                let faces = plan.seam_planes();
+                for axis in Axis::ALL {
+                    for &at in &faces[axis.index()] {
+                        let (axis, at) = map.map_plane(axis, at);
+                        out.seams.push(SeamPlane { axis, at });
+                    }
+                }
+                out.to_loaded = Some(map);
+                out.tiling = Some(Ok(Arc::new(plan)));
+            }
+            Err(e) => {
+                out.prepared = None;
+                out.tiling = Some(Err(e));
+            }
+        }
+    }
+
+    /// The windows, the prepared size without padding, and its spacing where known.
+    fn place(
+        &self,
+        loaded: Extent,
+        affine: Option<Affine>,
+        input: &Input,
+        facts: &Facts,
+    ) -> Result<(TilingPlan, Extent, Option<[f64; 3]>), String> {
+        let spec = self.document.tiling_spec().map_err(|e| e.to_string())?;
+        let size = match affine {
+            Some(affine) => {
+                // Sizes are asked of the affine alone: no voxel is touched.
+                let empty = Volume {
+                    extent: loaded,
+                    affine,
+                    voxels: Voxels::I16(Vec::new()),
+                    padding: None,
+                    is_hu: true,
+                    z_spacing_known: true,
+                };
+                prepared_size_of(&empty, input, facts.total_stride).map_err(|e| e.to_string())?
+            }
+            None => prepared_size(loaded, None, input, facts.total_stride),
+        };
+        let spacing = affine.map(|_| size.spacing_mm);
+        let plan = tiling::plan(&spec, size.padded, facts).map_err(|e| e.to_string())?;
+        Ok((plan, size.extent, spacing))
+    }
+
+    /// Starts a budget when what it rests on has changed. It is made on a thread; the one before stays until then.
+    fn derive_budget(&mut self) {
+        let Some(network) = self.network.info() else {
+            self.derived.budget = None;
+            self.derived.fixes.clear();
+            self.derived.budget_key = 0;
+            self.derived.budget_pending = false;
+            self.jobs.drop_kind(Kind::Budget);
+            return;
+        };
+        let d = &self.document;
+        let Some(plan) = self.derived.plan() else {
+            return;
+        };
+        let (roi, volume) = (plan.roi, plan.volume);
+        let new_key = key(&(
+            (
+                roi,
+                volume,
+                self.network_generation,
+                &d.cards,
+                &d.card_in_focus,
+            ),
+            (d.runtime, d.mode, d.optimizer, d.checkpointing, d.precision),
+            (d.batch, d.stitch_on, d.display),
+        ));
+        if new_key == self.derived.budget_key {
+            return;
+        }
+        let model = Arc::clone(&network.model);
+        let mut ids = d.cards.clone();
+        if let Some(focus) = &d.card_in_focus {
+            // Fixes are for the first card; the plot's own order is the document's.
+            ids.retain(|c| c != focus);
+            ids.insert(0, focus.clone());
+        }
+        let cards: Vec<Card> = ids
+            .iter()
+            .filter_map(|id| self.catalogue.get(id).ok().cloned())
+            .collect();
+        let document = d.clone();
+        self.derived.budget_key = new_key;
+        self.derived.budget_pending = true;
+        self.spawn(Kind::Budget, "Budget", move |_, out| {
+            let request = BudgetRequest {
+                volume: Some(volume),
+                runtime: document.runtime,
+                mode: document.mode,
+                precision: document.precision,
+                batch: document.batch,
+                optimizer: document.optimizer,
+                checkpointing: document.checkpointing,
+                stitch_on: document.stitch_on,
+                display: document.display,
+                axes: model.manifest.input.axes,
+                ..BudgetRequest::new(&model.graph, roi)
+            };
+            let made = Planner::new(&model.graph)
+                .budget(&request)
+                .map(|b| {
+                    let cards: Vec<&Card> = cards.iter().collect();
+                    Arc::new(BudgetOnCards::new(&request, b, &cards))
+                })
+                .map_err(|e| e.to_string());
+            let _closed = out.send(News::Budget(new_key, made));
+        });
+    }
+
+    /// Takes a budget in, unless its inputs are no longer those of the plan.
+    pub(super) fn take_budget(&mut self, of: u64, budget: Result<Arc<BudgetOnCards>, String>) {
+        if of != self.derived.budget_key {
+            return;
+        }
+        self.derived.budget_pending = false;
+        self.derived.fixes = budget
+            .as_ref()
+            .map_or_else(|_none| Vec::new(), |b| fixes::of(b, self.document.roi_size));
+        self.derived.budget = Some(budget.map(|b| {
+            let mut b = Arc::unwrap_or_clone(b);
+            let place = |id: &String| {
+                self.document
+                    .cards
+                    .iter()
+                    .position(|c| c == id)
+                    .unwrap_or(usize::MAX)
+            };
+            b.cards.sort_by_key(|c| place(&c.id));
+            Arc::new(b)
+        }));
     }
 
     fn derive_detections(&mut self) {
@@ -103,20 +312,17 @@ impl State {
 
     /// The window level of a preset key: `None` means the series' own.
     pub(super) fn preset_level(&self, number: u8) -> Option<WindowLevel> {
-        let (width, center) = match number {
-            1 => (400.0, 40.0),
-            2 => (1500.0, -600.0),
-            3 => (150.0, 90.0),
-            4 => (2500.0, 480.0),
-            5 => (80.0, 40.0),
-            6 => (350.0, 50.0),
-            7 => {
-                let (low, high) = self.volume_state()?.range?;
-                ((high - low).max(1.0), 0.5 * (low + high))
-            }
-            _ => return None,
-        };
-        Some(WindowLevel { center, width })
+        if let Some(p) = WindowLevel::PRESETS
+            .iter()
+            .find(|p| p.key.to_digit(10) == Some(u32::from(number)))
+        {
+            return Some(p.window_level);
+        }
+        if number != 7 {
+            return None;
+        }
+        let (low, high) = self.volume_state()?.range?;
+        Some(WindowLevel::between(low, high))
     }
 
     /// The window level that slices are drawn with.
@@ -124,6 +330,6 @@ impl State {
         self.document
             .window_level
             .or_else(|| self.volume_state()?.own_window_level)
-            .unwrap_or_default()
+            .unwrap_or(WindowLevel::SOFT)
     }
 }

@@ -5,6 +5,7 @@ use crate::memory::Precision;
 pub use crate::memory::budget::{Display, Mode, Optimizer, Runtime, StitchOn};
 use crate::tiling::{Blend, Layout, TilingSpec};
 use crate::units::Bytes;
+pub use crate::volume::WindowLevel;
 use serde::{Deserialize, Serialize};
 
 /// Which engine runs.
@@ -27,24 +28,6 @@ pub struct SeriesRef {
     pub uid: String,
     /// 1..n.
     pub part: usize,
-}
-
-/// Display mapping of HU: `center` and `width`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WindowLevel {
-    /// Middle grey, HU.
-    pub center: f32,
-    /// From black to white, HU.
-    pub width: f32,
-}
-
-impl Default for WindowLevel {
-    fn default() -> Self {
-        Self {
-            center: 40.0,
-            width: 400.0,
-        }
-    }
 }
 
 /// What the user chose. Everything that a run depends on is here, but for "one pass allowed", which is asked for each run.
@@ -325,7 +308,7 @@ mod tests {
     fn the_score_threshold_does_not_make_a_result_stale() {
         let d = Document {
             score_threshold: 0.9,
-            window_level: Some(WindowLevel::default()),
+            window_level: Some(WindowLevel::SOFT),
             cards: vec![],
             ..Document::default()
         };

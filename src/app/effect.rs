@@ -81,7 +81,12 @@ pub enum JobRequest {
     /// Decode one series of the open study.
     Load(SeriesRef),
     /// Read a network.
-    Network(String),
+    Network {
+        /// MODEL.
+        model: String,
+        /// Whether roi, overlap, blend and layout of its manifest are taken into the plan.
+        take_windows: bool,
+    },
     /// Run the plan on the loaded volume.
     Run {
         /// The plan.

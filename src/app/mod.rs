@@ -6,10 +6,17 @@ pub mod derived;
 pub mod document;
 pub mod effect;
 pub mod files;
+mod fixes;
 pub mod keys;
+mod mapping;
+mod news;
+mod open;
 pub mod parse;
 pub mod settings;
+mod source;
 pub mod state;
+#[cfg(test)]
+mod state_tests;
 pub mod study;
 pub mod table;
 pub mod tensor;
@@ -24,7 +31,10 @@ pub use document::{ChoiceError, Document, SeriesRef, WindowLevel};
 pub use effect::{Dialog, Effect, JobRequest, ViewAction};
 pub use keys::{Chord, Key, System};
 pub use settings::{Settings, SettingsDir, Theme};
-pub use state::{EngineInfo, Message, Outcome, RunProgress, Severity, Startup, State};
+pub use source::{is_volume_file, masked_subject};
+pub use state::{
+    EngineInfo, Message, NetworkInfo, NetworkState, Outcome, RunProgress, Severity, Startup, State,
+};
 pub use study::{FreshSlice, SeriesItem, StudyState, Thumbnail, VolumeState, Warning};
 pub use table::{CommandInfo, Invoke, Menu, by_chord, by_command, table};
 pub use view::{Filter, Layer, Layers, Popup, SortBy, View, Workspace};

@@ -2,16 +2,28 @@
 
 use super::command::Command;
 use super::derived::Derived;
+use super::document::SeriesRef;
 use super::document::{Document, History};
 use super::effect::Effect;
 use super::settings::{Settings, SettingsDir};
+use super::source::SeriesSource;
+use super::study::FreshSlice;
 use super::study::{StudyState, VolumeState};
 use super::view::{View, Workspace};
 use super::work::{JobInfo, Jobs};
 use crate::detect::Detection;
+use crate::exchange::result::RunResult;
+use crate::geometry::Affine;
+use crate::hardware::Catalogue;
 use crate::jobs::Waker;
+use crate::memory::Precision;
+use crate::memory::budget::{Mode, Runtime};
+use crate::network::{self, Model};
+use crate::study::Opened;
+use crate::tiling;
 use crate::units::Bytes;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// How bad a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +56,7 @@ pub struct Message {
 /// What can run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineInfo {
-    /// `cpu` or `cuda`.
+    /// `cpu`, or `cuda:0` and so on.
     pub id: String,
     /// Whether it can run.
     pub available: bool,
@@ -56,6 +68,68 @@ pub struct EngineInfo {
     pub total: Option<Bytes>,
     /// Free memory of the device.
     pub free: Option<Bytes>,
+}
+
+impl From<crate::engine::EngineInfo> for EngineInfo {
+    fn from(e: crate::engine::EngineInfo) -> Self {
+        Self {
+            id: e.id,
+            available: e.available,
+            reason: e.reason.unwrap_or_default(),
+            device: e.device,
+            total: e.total,
+            free: e.free,
+        }
+    }
+}
+
+/// The network of the plan.
+#[derive(Clone, Debug, Default)]
+pub enum NetworkState {
+    /// None is chosen.
+    #[default]
+    None,
+    /// This one is being read.
+    Reading(String),
+    /// Read.
+    Ready(Box<NetworkInfo>),
+    /// It cannot be used, with the sentence that says why.
+    Failed(String),
+}
+
+/// A network that was read.
+#[derive(Clone, Debug)]
+pub struct NetworkInfo {
+    /// Graph, manifest, weights.
+    pub model: Arc<Model>,
+    /// Parameters, reach, strides, norms; lists in the tensor's axis order.
+    pub facts: network::Facts,
+    /// What windows need of it, in x, y, z order.
+    pub tiling: tiling::Facts,
+}
+
+impl NetworkState {
+    pub(super) fn ready(model: Arc<Model>, facts: network::Facts) -> Self {
+        let tiling = tiling::Facts::of(&facts, model.manifest.input.axes);
+        Self::Ready(Box::new(NetworkInfo {
+            model,
+            facts,
+            tiling,
+        }))
+    }
+
+    /// The network, once it was read.
+    pub fn info(&self) -> Option<&NetworkInfo> {
+        match self {
+            Self::Ready(info) => Some(info),
+            _ => None,
+        }
+    }
+
+    /// Graph, manifest and weights, once they were read.
+    pub fn model(&self) -> Option<Arc<Model>> {
+        self.info().map(|i| Arc::clone(&i.model))
+    }
 }
 
 /// A run in progress.
@@ -74,14 +148,14 @@ pub struct RunProgress {
 pub struct Outcome {
     /// The plan of the run.
     pub document: Document,
-    /// What it found, in the order of the result file.
-    pub detections: Vec<Detection>,
+    /// The result file.
+    pub result: RunResult,
 }
 
 impl Outcome {
     /// What it found, in the order of the result file.
     pub fn detections(&self) -> &[Detection] {
-        &self.detections
+        &self.result.detections
     }
 }
 
@@ -113,6 +187,10 @@ pub struct State {
     pub derived: Derived,
     /// The open study.
     pub study: Option<StudyState>,
+    /// The network of the plan.
+    pub network: NetworkState,
+    /// The cards that are known.
+    pub catalogue: Arc<Catalogue>,
     /// The last finished run.
     pub outcome: Option<Outcome>,
     /// The run in progress.
@@ -129,6 +207,11 @@ pub struct State {
     pub(super) jobs: Jobs,
     pub(super) settings_dir: SettingsDir,
     pub(super) next_id: u64,
+    pub(super) opened: Option<Arc<Opened>>,
+    pub(super) sources: Vec<(SeriesRef, SeriesSource, Affine)>,
+    pub(super) fresh_slices: Vec<FreshSlice>,
+    pub(super) network_generation: u64,
+    pub(super) take_windows_of_network: bool,
 }
 
 impl State {
@@ -142,6 +225,8 @@ impl State {
             settings,
             derived: Derived::default(),
             study: None,
+            network: NetworkState::default(),
+            catalogue: Arc::new(Catalogue::builtin()),
             outcome: None,
             run: None,
             engines: Vec::new(),
@@ -152,7 +237,19 @@ impl State {
             jobs: Jobs::new(wake),
             settings_dir,
             next_id: 1,
+            opened: None,
+            sources: Vec::new(),
+            fresh_slices: Vec::new(),
+            network_generation: 0,
+            take_windows_of_network: false,
         };
+        state.document.cards = state
+            .catalogue
+            .shown_by_default()
+            .iter()
+            .map(|c| c.id.clone())
+            .collect();
+        state.derive();
         if let Some(wrong) = wrong {
             state.say(
                 Severity::Error,
@@ -241,7 +338,7 @@ impl State {
 
     /// Whether a card of this id is in the catalogue.
     pub fn knows_card(&self, id: &str) -> bool {
-        self.document.cards.iter().any(|c| c == id)
+        self.catalogue.get(id).is_ok()
     }
 
     /// Why the plan cannot be run now; `None` when it can.
@@ -255,13 +352,46 @@ impl State {
         if volume.is_loading() {
             return Some("the volume is still loading".to_owned());
         }
-        if self.document.network.is_none() {
-            return Some("no network is chosen".to_owned());
+        let Some(network) = self.network.info() else {
+            return Some(match &self.network {
+                NetworkState::Failed(e) => e.clone(),
+                NetworkState::Reading(_) => "the network is still being read".to_owned(),
+                _ => "no network is chosen".to_owned(),
+            });
+        };
+        self.why_plan_does_not_run(network)
+    }
+
+    fn why_plan_does_not_run(&self, network: &NetworkInfo) -> Option<String> {
+        if let Some(refusal) = self.opened.as_ref().and_then(|o| o.refusal.clone()) {
+            return Some(refusal);
         }
-        if let Err(e) = self.document.check() {
+        if let Err(e) = network.model.weights() {
             return Some(e.to_string());
         }
-        None
+        if let Some(u) = network.facts.unsupported.first() {
+            return Some(format!("{} ({}) cannot be run: {}", u.op, u.node, u.reason));
+        }
+        if self.document.runtime != Runtime::Voxfit || self.document.mode != Mode::Inference {
+            return Some("a run needs the Voxfit runtime and inference".to_owned());
+        }
+        if self.document.precision != Precision::Fp32 {
+            return Some("the CPU engine runs fp32; other precisions are planned only".to_owned());
+        }
+        match &self.derived.tiling {
+            Some(Err(e)) => Some(e.clone()),
+            Some(Ok(plan)) if plan.is_single_pass() && !self.single_pass_allowed => Some(format!(
+                "one window of {} covers the whole volume of {}: choose a smaller roi, or allow one pass for this run",
+                plan.roi, plan.volume
+            )),
+            _ => None,
+        }
+    }
+
+    pub(super) fn give_action(&mut self, id: u64, word: &str, command: &Command) {
+        for m in self.messages.iter_mut().filter(|m| m.id == id) {
+            m.action = Some((word.to_owned(), command.clone()));
+        }
     }
 
     /// Applies a command, starts the jobs it asks for, and returns what only the window can do.

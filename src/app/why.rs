@@ -73,7 +73,7 @@ pub(super) fn no_messages(s: &State) -> Option<String> {
 }
 
 pub(super) fn no_cuda(s: &State) -> Option<String> {
-    let cuda = s.engines.iter().find(|e| e.id == "cuda")?;
+    let cuda = s.engines.iter().find(|e| e.id.starts_with("cuda"))?;
     (!cuda.available).then(|| cuda.reason.clone())
 }
 

@@ -1,8 +1,22 @@
-//! Jobs of the program: what each thread does, what it sends back, and how the state takes it in.
+//! Jobs of the program: what each thread does and what it sends back. Late news of what was replaced falls away.
 
+use super::document::{Document, EngineChoice, SeriesRef};
 use super::effect::JobRequest;
+use super::source::{self, LoadedSeries, Scanned, SeriesSource};
 use super::state::{Severity, State};
-use crate::jobs::{Job, Outbox, Waker, spawn};
+use super::study::{FreshSlice, Thumbnail};
+use super::{Command, SettingsDir};
+use crate::engine::cpu::CpuEngine;
+use crate::engine::{Engine, EngineInfo, probe};
+use crate::exchange::nifti;
+use crate::exchange::result::RunResult;
+use crate::hardware::BudgetOnCards;
+use crate::jobs::{Control, Job, Waker, spawn};
+use crate::network::{self, Model};
+use crate::study::{self, Opened, RunSpec};
+use crate::volume::SharedVolume;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A row of the jobs list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,24 +33,61 @@ pub struct JobInfo {
     pub cancelling: bool,
 }
 
+pub(super) type Outbox = crate::jobs::Outbox<News>;
+
 /// What a job sends back.
 #[derive(Debug)]
 pub(super) enum News {
-    /// Something was done.
+    /// Something was done or could not be.
     Said(Severity, String, String),
+    /// A path turned out to be this.
+    Then(Command),
+    /// A plan file was read.
+    Plan(PathBuf, Box<Document>),
+    /// A result file was read.
+    Result(Box<RunResult>),
+    /// A study was looked through.
+    Scanned(Result<Scanned, String>),
+    /// A slice was decoded.
+    Slice(FreshSlice),
+    /// A series is whole.
+    Loaded(Result<Box<LoadedSeries>, String>),
+    /// A middle slice.
+    Thumbnail(SeriesRef, Arc<Thumbnail>),
+    /// A network was read.
+    Network(Result<Box<(Arc<Model>, network::Facts)>, String>),
+    /// What can run here.
+    Engines(Vec<EngineInfo>),
+    /// A budget was made, for this key.
+    Budget(u64, Result<Arc<BudgetOnCards>, String>),
+    /// A run ended; the error is a sentence, or nothing when it was cancelled.
+    Ran(Box<Document>, Result<Box<RunResult>, Option<String>>),
+}
+
+/// Jobs of one kind replace each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Scan,
+    Load,
+    Thumbnails,
+    Network,
+    Run,
+    Budget,
+    Other,
 }
 
 #[derive(Debug)]
-struct Running {
-    id: u64,
-    job: Job<News>,
+pub(super) struct Running {
+    pub(super) id: u64,
+    pub(super) kind: Kind,
+    pub(super) job: Job<News>,
 }
 
 /// The running jobs.
 #[derive(Debug)]
 pub(super) struct Jobs {
-    wake: Waker,
-    running: Vec<Running>,
+    pub(super) wake: Waker,
+    pub(super) running: Vec<Running>,
 }
 
 impl Jobs {
@@ -47,9 +98,11 @@ impl Jobs {
         }
     }
 
+    /// Jobs that the list shows: not the plan's own arithmetic.
     pub(super) fn list(&self) -> Vec<JobInfo> {
         self.running
             .iter()
+            .filter(|r| r.kind != Kind::Budget)
             .map(|r| {
                 let (done, total) = r.job.control.progress();
                 JobInfo {
@@ -68,88 +121,207 @@ impl Jobs {
             r.job.control.cancel();
         }
     }
+
+    /// Drops all jobs of a kind; what they would still send falls away.
+    pub(super) fn drop_kind(&mut self, kind: Kind) {
+        self.running
+            .retain(|r| r.kind != kind || kind == Kind::Other);
+    }
+
+    pub(super) fn has(&self, kind: Kind) -> bool {
+        self.running.iter().any(|r| r.kind == kind)
+    }
 }
 
 impl State {
-    /// Starts a job; a system without a thread to spare is said in a message.
+    /// Starts the job that an effect asks for.
     pub(super) fn start(&mut self, request: JobRequest) {
-        let id = self.fresh_id();
         let settings_dir = self.settings_dir.clone();
-        let name = name_of(&request).to_owned();
-        let work = move |_: &crate::jobs::Control, out: &Outbox<News>| {
-            if let Some(news) = simple(request, &settings_dir) {
-                let _closed = out.send(news);
+        match request {
+            JobRequest::Scan(source) => {
+                self.begin_scan(&source);
+                self.jobs.drop_kind(Kind::Load);
+                self.jobs.drop_kind(Kind::Thumbnails);
+                self.spawn(Kind::Scan, "Look through files", move |c, out| {
+                    let _closed = out.send(News::Scanned(source::scan(&source, c)));
+                });
             }
-        };
-        match spawn(&name, self.jobs.wake.clone(), work) {
-            Ok(job) => self.jobs.running.push(Running { id, job }),
+            JobRequest::Load(reference) => self.start_load(&reference),
+            JobRequest::Network { model, .. } => {
+                self.network = super::state::NetworkState::Reading(model.clone());
+                self.spawn(Kind::Network, "Read network", move |_, out| {
+                    let _closed = out.send(News::Network(read_network(&model)));
+                });
+            }
+            JobRequest::Run {
+                document,
+                allow_single_pass,
+            } => self.start_run(document, allow_single_pass),
+            JobRequest::Probe => self.spawn(Kind::Other, "Look for engines", |_, out| {
+                let _closed = out.send(News::Engines(probe()));
+            }),
+            JobRequest::SaveResult(path) => {
+                let Some(result) = self.outcome.as_ref().map(|o| o.result.clone()) else {
+                    return;
+                };
+                self.spawn(Kind::Other, "Write result", move |_, out| {
+                    let done = result.write(&path).map_err(|e| e.to_string());
+                    let _closed = out.send(saved("Result saved", &path, done));
+                });
+            }
+            JobRequest::SaveVolume(path) => {
+                let Some(volume) = self.whole_volume() else {
+                    return;
+                };
+                self.spawn(Kind::Other, "Write volume", move |_, out| {
+                    let done = nifti::write(&volume, &path).map_err(|e| e.to_string());
+                    let _closed = out.send(saved("Volume saved", &path, done));
+                });
+            }
+            JobRequest::Report(path) => self.start_report(&path),
+            JobRequest::Open(path) => self.spawn(Kind::Other, "Open", move |_, out| {
+                let _closed = out.send(super::open::what_is(path));
+            }),
+            JobRequest::SavePlan(path, document) => {
+                self.spawn(Kind::Other, "Save plan", move |_, out| {
+                    let text = serde_json::to_vec_pretty(&document).unwrap_or_default();
+                    let done = super::files::write_whole("plan", &path, &text);
+                    let _closed = out.send(saved("Plan saved", &path, done));
+                });
+            }
+            JobRequest::SaveSettings(settings) => {
+                self.spawn(Kind::Other, "Keep settings", move |_, out| {
+                    keep(&settings_dir, &settings, out);
+                });
+            }
+        }
+    }
+
+    /// Starts a job of a kind; an older one of the same kind is dropped. No thread to spare is said in a message.
+    pub(super) fn spawn(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        work: impl FnOnce(&Control, &Outbox) + Send + 'static,
+    ) {
+        if kind != Kind::Other {
+            self.jobs.drop_kind(kind);
+        }
+        let id = self.fresh_id();
+        match spawn(name, self.jobs.wake.clone(), work) {
+            Ok(job) => self.jobs.running.push(Running { id, kind, job }),
             Err(e) => {
                 self.say(Severity::Error, "No thread could be started", e.to_string());
             }
         }
-    }
-
-    /// Takes in what jobs have sent; true when something changed. Call it once a frame.
-    pub fn poll(&mut self) -> bool {
-        let mut changed = false;
-        let mut running = std::mem::take(&mut self.jobs.running);
-        running.retain(|r| {
-            loop {
-                match r.job.poll() {
-                    Ok(News::Said(severity, title, detail)) => {
-                        changed = true;
-                        self.say(severity, title, detail);
-                    }
-                    Err(std::sync::mpsc::TryRecvError::Empty) => return true,
-                    Err(std::sync::mpsc::TryRecvError::Disconnected) => {
-                        changed = true;
-                        return false;
-                    }
-                }
-            }
-        });
-        running.append(&mut self.jobs.running);
-        self.jobs.running = running;
-        changed
-    }
-}
-
-fn name_of(request: &JobRequest) -> &'static str {
-    match request {
-        JobRequest::Open(_) => "Open",
-        JobRequest::Scan(_) => "Look through files",
-        JobRequest::Load(_) => "Load series",
-        JobRequest::Network(_) => "Read network",
-        JobRequest::Run { .. } => "Run",
-        JobRequest::Probe => "Look for engines",
-        JobRequest::SavePlan(..) => "Save plan",
-        JobRequest::Report(_) => "Write report",
-        JobRequest::SaveResult(_) => "Write result",
-        JobRequest::SaveVolume(_) => "Write volume",
-        JobRequest::SaveSettings(_) => "Keep settings",
-    }
-}
-
-fn simple(request: JobRequest, settings_dir: &super::SettingsDir) -> Option<News> {
-    match request {
-        JobRequest::SaveSettings(settings) => settings_dir.save(&settings).err().map(|e| {
-            News::Said(
-                Severity::Error,
-                "Settings could not be kept".to_owned(),
-                e.to_string(),
-            )
-        }),
-        JobRequest::SavePlan(path, document) => {
-            let text = serde_json::to_vec_pretty(&document).unwrap_or_default();
-            Some(match super::files::write_whole("plan", &path, &text) {
-                Ok(()) => News::Said(
-                    Severity::Info,
-                    "Plan saved".to_owned(),
-                    path.display().to_string(),
-                ),
-                Err(e) => News::Said(Severity::Error, "The plan was not saved".to_owned(), e),
-            })
+        if kind == Kind::Run {
+            self.run = self.jobs.has(Kind::Run).then_some(super::RunProgress {
+                job: id,
+                done: 0,
+                total: 0,
+            });
         }
-        _ => None,
+    }
+
+    fn start_load(&mut self, reference: &SeriesRef) {
+        let Some((source, generation)) = self.begin_load(reference) else {
+            return;
+        };
+        let name = self.document.study.clone().unwrap_or_default();
+        self.spawn(Kind::Load, "Load series", move |c, out| {
+            let done = source::load(&name, &source, generation, c, out);
+            let _closed = out.send(News::Loaded(done.map(Box::new)));
+        });
+    }
+
+    pub(super) fn start_thumbnails(&mut self, list: Vec<(SeriesRef, SeriesSource)>) {
+        if list
+            .iter()
+            .any(|(_, s)| matches!(s, SeriesSource::Dicom(_)))
+        {
+            self.spawn(Kind::Thumbnails, "Thumbnails", move |c, out| {
+                source::thumbnails(&list, c, out);
+            });
+        }
+    }
+
+    fn start_run(&mut self, document: Box<Document>, allow_single_pass: bool) {
+        let (Some(opened), Some(model)) = (self.opened.clone(), self.network.model()) else {
+            return;
+        };
+        self.spawn(Kind::Run, "Run", move |c, out| {
+            let done = run(&document, allow_single_pass, &opened, &model, c);
+            let _closed = out.send(News::Ran(document, done));
+        });
+    }
+
+    /// The loaded volume, once it is whole.
+    pub fn whole_volume(&self) -> Option<SharedVolume> {
+        self.volume_state()?.volume.clone()
+    }
+}
+
+fn run(
+    document: &Document,
+    allow_single_pass: bool,
+    opened: &Opened,
+    model: &Model,
+    control: &Control,
+) -> Result<Box<RunResult>, Option<String>> {
+    let said = |e: &dyn std::fmt::Display| Some(e.to_string());
+    let spec = RunSpec {
+        tiling: document.tiling_spec().map_err(|e| said(&e))?,
+        batch: document.batch,
+        precision: document.precision,
+        allow_single_pass,
+    };
+    let mut engine: Box<dyn Engine> = match document.engine {
+        EngineChoice::Cuda => {
+            return Err(Some(
+                "the CUDA engine only probes in this version; choose the CPU engine".to_owned(),
+            ));
+        }
+        EngineChoice::Auto | EngineChoice::Cpu => {
+            Box::new(CpuEngine::new(0).map_err(|e| said(&e))?)
+        }
+    };
+    match study::run(opened, model, &spec, engine.as_mut(), control) {
+        Ok(ran) => Ok(Box::new(ran.result)),
+        Err(e) if e.exit_code() == 130 => Err(None),
+        Err(e) => Err(said(&e)),
+    }
+}
+
+fn read_network(model: &str) -> Result<Box<(Arc<Model>, network::Facts)>, String> {
+    let model = network::open(model, None, None).map_err(|e| e.to_string())?;
+    let facts = network::facts::of(&model.graph).map_err(|e| e.to_string())?;
+    Ok(Box::new((Arc::new(model), facts)))
+}
+
+fn keep(dir: &SettingsDir, settings: &super::Settings, out: &Outbox) {
+    if let Err(e) = dir.save(settings) {
+        let _closed = out.send(News::Said(
+            Severity::Error,
+            "Settings could not be kept".to_owned(),
+            e.to_string(),
+        ));
+    }
+}
+
+/// What is said after something was written, or was not.
+pub(super) fn saved(title: &str, path: &std::path::Path, done: Result<(), String>) -> News {
+    match done {
+        Ok(()) => News::Said(Severity::Info, title.to_owned(), path.display().to_string()),
+        Err(e) => News::Said(Severity::Error, "Nothing was written".to_owned(), e),
+    }
+}
+
+impl State {
+    fn start_report(&mut self, path: &std::path::Path) {
+        self.say(
+            Severity::Error,
+            "Nothing was written",
+            format!("reports are not written yet: {}", path.display()),
+        );
     }
 }

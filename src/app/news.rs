@@ -1,0 +1,373 @@
+//! How the state takes in what jobs send. Called once a frame; never waits.
+
+use super::command::Command;
+use super::document::{Document, SeriesRef};
+use super::effect::{Effect, JobRequest};
+use super::settings::{Recent, RecentKind};
+use super::source::{LoadedSeries, Scanned, SeriesSource};
+use super::state::{NetworkState, Outcome, Severity, State};
+use super::study::{FreshSlice, StudyState, VolumeState};
+use super::work::{Kind, News, Running};
+use crate::exchange::result::RunResult;
+use crate::geometry::{Affine, Extent};
+use std::sync::mpsc::TryRecvError;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+impl State {
+    /// Takes in what jobs have sent; true when something changed. Call it once a frame.
+    pub fn poll(&mut self) -> bool {
+        let mut changed = false;
+        let running = std::mem::take(&mut self.jobs.running);
+        let mut kept = Vec::with_capacity(running.len());
+        let mut news = Vec::new();
+        for r in running {
+            let open = drain(&r, &mut news);
+            if r.kind == Kind::Run {
+                changed |= self.note_progress(&r, open);
+            }
+            if open {
+                kept.push(r);
+            } else {
+                changed = true;
+            }
+        }
+        self.jobs.running = kept;
+        changed |= !news.is_empty();
+        for (id, kind, n) in news {
+            let late = kind != Kind::Other
+                && self
+                    .jobs
+                    .running
+                    .iter()
+                    .any(|r| r.kind == kind && r.id > id);
+            if !late {
+                self.take(n);
+            }
+        }
+        if changed {
+            self.derive();
+        }
+        changed
+    }
+
+    /// Polls until no job is left or the time is up; true when all is done. For tests and for work without a window.
+    pub fn settle(&mut self, limit: Duration) -> bool {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            self.poll();
+            if self.jobs.running.is_empty() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        false
+    }
+
+    /// Slices decoded since the last call, for the volume's texture.
+    pub fn take_fresh_slices(&mut self) -> Vec<FreshSlice> {
+        std::mem::take(&mut self.fresh_slices)
+    }
+
+    fn note_progress(&mut self, r: &Running, open: bool) -> bool {
+        let (done, total) = r.job.control.progress();
+        let Some(run) = self.run.as_mut().filter(|run| run.job == r.id) else {
+            return false;
+        };
+        let moved = (run.done, run.total) != (done, total);
+        (run.done, run.total) = (done, total);
+        if !open {
+            self.run = None;
+        }
+        moved
+    }
+
+    fn take(&mut self, news: News) {
+        match news {
+            News::Said(severity, title, detail) => {
+                self.say(severity, title, detail);
+            }
+            News::Then(command) => {
+                let effects = self.dispatch(command);
+                debug_assert!(effects.is_empty(), "only jobs follow from opening");
+            }
+            News::Plan(path, document) => self.take_plan(path, *document),
+            News::Result(result) => self.take_result(*result),
+            News::Scanned(Ok(scanned)) => self.take_scan(scanned),
+            News::Scanned(Err(e)) => {
+                self.study = None;
+                self.document.study = None;
+                self.document.series = None;
+                self.say(Severity::Error, "The study cannot be opened", e);
+            }
+            News::Slice(slice) => self.take_slice(slice),
+            News::Loaded(Ok(loaded)) => self.take_loaded(*loaded),
+            News::Loaded(Err(e)) => {
+                if let Some(study) = &mut self.study {
+                    study.volume = None;
+                }
+                self.say(Severity::Error, "The series cannot be loaded", e);
+            }
+            News::Thumbnail(reference, picture) => {
+                for s in self.study.iter_mut().flat_map(|s| &mut s.series) {
+                    if s.reference == reference {
+                        s.thumbnail = Some(std::sync::Arc::clone(&picture));
+                    }
+                }
+            }
+            News::Network(Ok(read)) => {
+                let (model, facts) = *read;
+                self.take_network(model, facts);
+            }
+            News::Network(Err(e)) => {
+                self.network = NetworkState::Failed(e.clone());
+                self.say(Severity::Error, "The network cannot be used", e);
+            }
+            News::Engines(engines) => self.engines = engines.into_iter().map(Into::into).collect(),
+            News::Budget(key, budget) => self.take_budget(key, budget),
+            News::Ran(document, Ok(result)) => self.take_run(*document, *result),
+            News::Ran(_, Err(None)) => {
+                self.say(Severity::Info, "Run cancelled", "nothing was kept of it");
+            }
+            News::Ran(_, Err(Some(e))) => {
+                self.say(Severity::Error, "The run failed", e);
+            }
+        }
+    }
+
+    fn take_plan(&mut self, path: std::path::PathBuf, document: Document) {
+        let effects = self.go_to_new(document);
+        for e in effects {
+            if let Effect::Start(request) = e {
+                self.start(request);
+            }
+        }
+        self.remember(RecentKind::Plan, path.to_string_lossy().into_owned(), None);
+        self.plan_path = Some(path);
+    }
+
+    fn take_result(&mut self, result: RunResult) {
+        let mut document = self.document.clone();
+        document.roi_size = result
+            .plan
+            .roi_size
+            .to_array()
+            .map(|n| i64::try_from(n).unwrap_or(0));
+        document.overlap = result.plan.overlap;
+        document.blend = result.plan.blend;
+        document.layout = result.plan.layout;
+        document.precision = result.precision;
+        document.study = Some(result.study.clone());
+        self.outcome = Some(Outcome { document, result });
+        self.view.selected = None;
+        self.view.workspace = super::Workspace::Review;
+        self.say(Severity::Info, "Result opened", "");
+    }
+
+    /// Shows a study as being looked through.
+    pub(super) fn begin_scan(&mut self, source: &str) {
+        self.fresh_slices.clear();
+        self.opened = None;
+        self.sources.clear();
+        self.study = Some(StudyState {
+            source: source.to_owned(),
+            label: String::new(),
+            scanning: true,
+            ..StudyState::default()
+        });
+    }
+
+    fn take_scan(&mut self, scanned: Scanned) {
+        let Scanned {
+            items,
+            skipped,
+            best,
+        } = scanned;
+        let wanted = self
+            .document
+            .series
+            .clone()
+            .filter(|w| items.iter().any(|(i, ..)| i.reference == *w));
+        let first = wanted.or_else(|| items.get(best).map(|(i, ..)| i.reference.clone()));
+        if let Some(study) = &mut self.study {
+            study.scanning = false;
+            study.skipped = skipped;
+            study.series = items.iter().map(|(i, ..)| i.clone()).collect();
+            study.label = study
+                .series
+                .get(best)
+                .map(|s| s.subject.clone())
+                .unwrap_or_default();
+        }
+        self.sources = items
+            .into_iter()
+            .map(|(i, source, affine)| (i.reference, source, affine))
+            .collect();
+        let n = self.study.as_ref().map_or(0, |s| s.skipped.len());
+        if n > 0 {
+            let id = self.say(
+                Severity::Warning,
+                format!("{n} files skipped"),
+                "they are no images of a series",
+            );
+            self.give_action(id, "Show list", &Command::ShowWarnings);
+        }
+        if let Some(reference) = first {
+            self.document.series = Some(reference.clone());
+            self.start(JobRequest::Load(reference));
+        }
+        let list: Vec<(SeriesRef, SeriesSource)> = self
+            .sources
+            .iter()
+            .map(|(r, s, _)| (r.clone(), s.clone()))
+            .collect();
+        if list.len() > 1 {
+            self.start_thumbnails(list);
+        }
+        let source = self.document.study.clone().unwrap_or_default();
+        self.remember(RecentKind::Study, source, None);
+    }
+
+    /// Shows a series as loading; what to load and the generation of its slices.
+    pub(super) fn begin_load(&mut self, reference: &SeriesRef) -> Option<(SeriesSource, u64)> {
+        let (_, source, affine) = self.sources.iter().find(|(r, ..)| r == reference)?;
+        let (source, affine): (SeriesSource, Affine) = (source.clone(), *affine);
+        let generation = self.fresh_id();
+        self.fresh_slices.clear();
+        self.opened = None;
+        let study = self.study.as_mut()?;
+        let item = study.series.iter().find(|s| s.reference == *reference)?;
+        let extent: Extent = item.extent;
+        study.volume = Some(VolumeState {
+            generation,
+            reference: reference.clone(),
+            extent,
+            affine,
+            decoded: 0,
+            volume: None,
+            range: None,
+            own_window_level: None,
+            warnings: item.warnings.clone(),
+        });
+        self.view.crosshair = extent.to_array().map(|n| (n / 2) as f64);
+        Some((source, generation))
+    }
+
+    fn take_slice(&mut self, slice: FreshSlice) {
+        let Some(volume) = self.study.as_mut().and_then(|s| s.volume.as_mut()) else {
+            return;
+        };
+        if volume.generation == slice.generation {
+            volume.decoded = (volume.decoded + 1).min(volume.extent.z);
+            self.fresh_slices.push(slice);
+        }
+    }
+
+    fn take_loaded(&mut self, loaded: LoadedSeries) {
+        let Some(study) = &mut self.study else { return };
+        let Some(volume) = &mut study.volume else {
+            return;
+        };
+        volume.extent = loaded.opened.volume.extent;
+        volume.affine = loaded.opened.volume.affine;
+        volume.decoded = volume.extent.z;
+        volume.volume = Some(std::sync::Arc::clone(&loaded.opened.volume));
+        volume.range = loaded.range;
+        volume.own_window_level = loaded.own_window_level;
+        volume.warnings = loaded.warnings;
+        for s in &mut study.series {
+            if s.reference == volume.reference && s.thumbnail.is_none() {
+                s.thumbnail.clone_from(&loaded.thumbnail);
+            }
+        }
+        self.opened = Some(loaded.opened);
+    }
+
+    fn take_network(
+        &mut self,
+        model: std::sync::Arc<crate::network::Model>,
+        facts: crate::network::Facts,
+    ) {
+        if std::mem::take(&mut self.take_windows_of_network) {
+            let w = &model.manifest.windows;
+            self.document.roi_size = w.roi_size;
+            self.document.overlap = w.overlap.per_axis();
+            self.document.blend = w.blend.into();
+            self.document.layout = w.layout.into();
+        }
+        self.network_generation += 1;
+        self.network = NetworkState::ready(model, facts);
+        if let Some(model) = self
+            .document
+            .network
+            .clone()
+            .filter(|m| !m.starts_with("preset:"))
+        {
+            self.remember(RecentKind::Network, model, None);
+        }
+    }
+
+    fn take_run(&mut self, document: Document, result: RunResult) {
+        let n = result.detections.len();
+        let detail = format!(
+            "{n} detections, {} windows, {:.1} s",
+            result.n_windows, result.seconds
+        );
+        for w in &result.warnings {
+            tracing::debug!("{}: {}", w.code, w.text);
+        }
+        self.outcome = Some(Outcome { document, result });
+        self.view.selected = None;
+        self.say(Severity::Info, "Run finished", detail);
+    }
+
+    /// Puts an item first in the recent list and keeps the settings.
+    fn remember(&mut self, kind: RecentKind, source: String, size: Option<Extent>) {
+        let item = self.study.as_ref().and_then(|s| s.series.first());
+        let (label, detail, size) = match kind {
+            RecentKind::Study => (
+                item.map_or_else(|| "Study".to_owned(), |i| i.subject.clone()),
+                item.map_or_else(String::new, |i| {
+                    if source.starts_with("phantom:") {
+                        "generated".to_owned()
+                    } else {
+                        i.modality.clone()
+                    }
+                }),
+                item.map(|i| i.extent).or(size),
+            ),
+            RecentKind::Plan => (
+                format!(
+                    "plan: {}",
+                    self.document.roi_size.map(|n| n.to_string()).join("x")
+                ),
+                self.document.network.clone().unwrap_or_default(),
+                size,
+            ),
+            RecentKind::Network => ("network".to_owned(), String::new(), size),
+        };
+        let opened = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_secs());
+        self.settings.remember(Recent {
+            kind,
+            source,
+            label,
+            detail,
+            size,
+            opened,
+        });
+        let settings = Box::new(self.settings.clone());
+        self.start(JobRequest::SaveSettings(settings));
+    }
+}
+
+/// Takes all that a job has sent; false once it has ended.
+fn drain(r: &Running, into: &mut Vec<(u64, Kind, News)>) -> bool {
+    loop {
+        match r.job.poll() {
+            Ok(n) => into.push((r.id, r.kind, n)),
+            Err(TryRecvError::Empty) => return true,
+            Err(TryRecvError::Disconnected) => return false,
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What a path is: a plan, a result, a network, or a study. Argument, drop and dialog all come here.
+
+use super::command::Command;
+use super::state::Severity;
+use super::work::News;
+use crate::exchange::result::RunResult;
+use std::path::PathBuf;
+
+/// Looks at a path (on a job's thread) and says what to do with it.
+pub(super) fn what_is(path: PathBuf) -> News {
+    let failed = |text: String| News::Said(Severity::Error, "It cannot be opened".to_owned(), text);
+    let ending = path
+        .extension()
+        .map(|e| e.to_string_lossy().to_ascii_lowercase())
+        .unwrap_or_default();
+    let name = path
+        .file_name()
+        .map(|n| n.to_string_lossy().to_ascii_lowercase())
+        .unwrap_or_default();
+    if !path.exists() {
+        return failed(format!(
+            "nothing is there; check the path: {}",
+            path.display()
+        ));
+    }
+    let text = path.to_string_lossy().into_owned();
+    if path.is_dir() {
+        let bundle = path.join("configs").is_dir() && path.join("models").is_dir();
+        return News::Then(if bundle {
+            Command::SetNetwork(text)
+        } else {
+            Command::OpenStudy(text)
+        });
+    }
+    match ending.as_str() {
+        "voxplan" => plan(path),
+        "onnx" => News::Then(Command::SetNetwork(text)),
+        "json" if name == "plans.json" => News::Then(Command::SetNetwork(text)),
+        "json" => match RunResult::read(&path) {
+            Ok(result) => News::Result(Box::new(result)),
+            Err(e) => failed(e.to_string()),
+        },
+        _ => News::Then(Command::OpenStudy(text)),
+    }
+}
+
+fn plan(path: PathBuf) -> News {
+    let read = std::fs::read(&path)
+        .map_err(|e| e.to_string())
+        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|e| e.to_string()));
+    match read {
+        Ok(document) => News::Plan(path, document),
+        Err(e) => News::Said(
+            Severity::Error,
+            "The plan cannot be read".to_owned(),
+            format!("expected a .voxplan file: {e}: {}", path.display()),
+        ),
+    }
+}

@@ -1,0 +1,249 @@
+//! What a user would notice: undo, stale results, keys that say why not, a study that opens, plans and runs without a window.
+
+use super::command::Command;
+use super::effect::{Dialog, Effect, JobRequest};
+use super::settings::SettingsDir;
+use super::state::{NetworkState, Severity, State};
+use super::view::{Popup, Workspace};
+use crate::geometry::{Extent, Plane};
+use crate::jobs::Waker;
+use crate::memory::Precision;
+use crate::tiling::Layout;
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(120);
+
+fn fresh() -> State {
+    State::new(SettingsDir::none(), Waker::default())
+}
+
+/// A state with a small generated study and the demo network, loaded.
+fn with_phantom() -> State {
+    let mut s = fresh();
+    s.dispatch(Command::SetNetwork("preset:demo".to_owned()));
+    s.dispatch(Command::OpenStudy("phantom:64x64x48:3".to_owned()));
+    assert!(s.settle(LONG));
+    s
+}
+
+#[test]
+fn undo_brings_the_overlap_back_and_redo_takes_it_again() {
+    let mut s = fresh();
+    let first = s.document.clone();
+    assert!(!s.can_undo());
+    s.apply(Command::SetOverlap([0.5; 3]));
+    s.apply(Command::SetPrecision(Precision::Fp16));
+    s.apply(Command::Undo);
+    assert_eq!(s.document.precision, Precision::Fp32);
+    s.apply(Command::Undo);
+    assert_eq!(s.document, first);
+    s.apply(Command::Redo);
+    assert_eq!(s.document.overlap, [0.5; 3]);
+    s.apply(Command::SetBatch(2));
+    assert!(!s.can_redo(), "a new choice forgets what was undone");
+}
+
+#[test]
+fn the_same_choice_again_is_no_step_of_undo() {
+    let mut s = fresh();
+    s.apply(Command::SetOverlap(s.document.overlap));
+    assert!(!s.can_undo());
+}
+
+#[test]
+fn dialogs_screenshots_and_leaving_are_effects_and_not_done_here() {
+    let mut s = fresh();
+    assert_eq!(
+        s.apply(Command::OpenFolderDialog),
+        [Effect::OpenDialog(Dialog::OpenFolder)]
+    );
+    assert_eq!(s.apply(Command::Quit), [Effect::Quit]);
+    assert_eq!(
+        s.apply(Command::Open("/data".into())),
+        [Effect::Start(JobRequest::Open("/data".into()))]
+    );
+    assert_eq!(
+        s.apply(Dialog::SavePlan.answer("a.voxplan".into())),
+        [Effect::Start(JobRequest::SavePlan(
+            "a.voxplan".into(),
+            Box::new(s.document.clone())
+        ))]
+    );
+}
+
+#[test]
+fn a_command_that_cannot_run_says_why() {
+    let mut s = fresh();
+    assert!(s.apply(Command::Run).is_empty());
+    let m = s.messages.last().unwrap();
+    assert_eq!(m.severity, Severity::Info);
+    assert!(m.detail.contains("no volume"), "{}", m.detail);
+}
+
+#[test]
+fn planning_needs_no_study() {
+    let mut s = fresh();
+    s.dispatch(Command::PlanWithoutData(Extent::new(512, 512, 192)));
+    s.dispatch(Command::SetNetwork("preset:monai-lung-nodule".to_owned()));
+    assert!(s.settle(LONG));
+    assert_eq!(s.view.workspace, Workspace::Plan);
+    assert!(matches!(s.network, NetworkState::Ready(_)));
+    assert_eq!(
+        s.document.roi_size,
+        [512, 512, 192],
+        "the manifest's own window"
+    );
+    assert!(s.derived.plan().unwrap().is_single_pass());
+    assert_eq!(
+        s.derived.budget().unwrap().cards.len(),
+        s.document.cards.len()
+    );
+    let order: Vec<&String> = s
+        .derived
+        .budget()
+        .unwrap()
+        .cards
+        .iter()
+        .map(|c| &c.id)
+        .collect();
+    assert_eq!(order, s.document.cards.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_plan_follows_each_change_and_bad_choices_are_sentences() {
+    let mut s = fresh();
+    s.apply(Command::SetRoi([128, 128, 64]));
+    let before = s.derived.plan().unwrap().n_windows();
+    s.apply(Command::SetOverlap([0.5; 3]));
+    assert!(s.derived.plan().unwrap().n_windows() > before);
+    s.apply(Command::SetRoi([128, -2, 64]));
+    let e = s.derived.tiling.clone().unwrap().unwrap_err();
+    assert!(e.contains("roi y is -2"), "{e}");
+    s.apply(Command::SetRoi([0, -1, 64]));
+    assert_eq!(s.derived.plan().unwrap().roi, Extent::new(512, 512, 64));
+}
+
+#[test]
+fn a_generated_study_opens_plans_runs_and_goes_stale() {
+    let mut s = with_phantom();
+    let v = s.volume_state().unwrap();
+    assert_eq!(v.decoded, 48);
+    assert!(v.volume.is_some() && v.own_window_level.is_some());
+    assert_eq!(s.take_fresh_slices().len(), 48);
+    assert!(s.study.as_ref().unwrap().series[0].thumbnail.is_some());
+    s.dispatch(Command::SetLayout(Layout::Aligned));
+    s.dispatch(Command::SetRoi([48, 48, 48]));
+    assert_eq!(s.why_not_run(), None);
+    s.dispatch(Command::Run);
+    assert!(s.run.is_some());
+    assert!(s.settle(LONG));
+    assert!(s.run.is_none());
+    let result = &s.outcome.as_ref().expect("a result").result;
+    assert!(result.n_windows > 1);
+    assert!(s.stale().is_empty());
+    s.dispatch(Command::SetRoi([40, 48, 48]));
+    assert_eq!(s.stale(), ["roi was 48x48x48, is 40x48x48"]);
+    s.dispatch(Command::Undo);
+    assert!(s.stale().is_empty());
+}
+
+#[test]
+fn a_window_over_the_whole_volume_is_refused_until_it_is_allowed_for_one_run() {
+    let mut s = with_phantom();
+    s.dispatch(Command::SetRoi([0, 0, 0]));
+    assert!(
+        s.why_not_run()
+            .unwrap()
+            .contains("covers the whole volume of 64x64x48")
+    );
+    s.dispatch(Command::AllowSinglePass(true));
+    assert_eq!(s.why_not_run(), None);
+    s.dispatch(Command::Run);
+    assert!(!s.single_pass_allowed, "it was for this run only");
+    s.dispatch(Command::CancelRun);
+    assert!(s.settle(LONG));
+    assert!(s.why_not_run().unwrap().contains("allow one pass"));
+}
+
+#[test]
+fn late_news_of_a_study_that_was_replaced_falls_away() {
+    let mut s = fresh();
+    s.dispatch(Command::OpenStudy("phantom:96x96x96:1".to_owned()));
+    s.dispatch(Command::OpenStudy("phantom:32x32x16:2".to_owned()));
+    assert!(s.settle(LONG));
+    assert_eq!(s.volume_state().unwrap().extent, Extent::new(32, 32, 16));
+    let generation = s.volume_state().unwrap().generation;
+    assert!(
+        s.take_fresh_slices()
+            .iter()
+            .all(|f| f.generation == generation)
+    );
+}
+
+#[test]
+fn a_missing_path_is_one_sentence_and_the_state_stays() {
+    let mut s = with_phantom();
+    s.dispatch(Command::Open("/nowhere/at/all".into()));
+    assert!(s.settle(LONG));
+    let m = s.messages.last().unwrap();
+    assert_eq!(m.severity, Severity::Error);
+    assert!(m.detail.contains("/nowhere/at/all"));
+    assert!(s.volume_state().is_some());
+}
+
+#[test]
+fn a_plan_file_comes_back_as_it_was_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trial.voxplan");
+    let mut s = fresh();
+    s.apply(Command::SetOverlap([0.5, 0.5, 0.0]));
+    s.apply(Command::SetRoi([96, 96, 32]));
+    s.dispatch(Command::SavePlanTo(path.clone()));
+    assert!(s.settle(LONG));
+    let saved = s.document.clone();
+    let mut other = fresh();
+    other.dispatch(Command::Open(path));
+    assert!(other.settle(LONG));
+    assert_eq!(other.document, saved);
+    other.apply(Command::Undo);
+    assert_ne!(other.document, saved, "opening a plan can be undone");
+}
+
+#[test]
+fn escape_closes_what_is_on_top_and_never_quits() {
+    let mut s = with_phantom();
+    s.apply(Command::ShowLarge(Plane::Coronal));
+    s.apply(Command::ShowPalette);
+    assert!(s.apply(Command::Escape).is_empty());
+    assert_eq!(s.view.popup, None);
+    assert_eq!(s.view.large, Some(Plane::Coronal));
+    assert!(s.apply(Command::Escape).is_empty());
+    assert_eq!(s.view.large, None);
+    s.apply(Command::ShowKeys);
+    s.apply(Command::ShowKeys);
+    assert_eq!(s.view.popup, None::<Popup>, "the same key closes it again");
+}
+
+#[test]
+fn digits_set_the_window_level_and_zero_gives_it_back() {
+    let mut s = with_phantom();
+    let own = s.window_level();
+    s.apply(Command::WindowLevelPreset(2));
+    assert_eq!(
+        (s.window_level().width, s.window_level().center),
+        (1500.0, -600.0)
+    );
+    s.apply(Command::WindowLevelPreset(7));
+    let (low, high) = s.volume_state().unwrap().range.unwrap();
+    assert_eq!(s.window_level().width, high - low);
+    s.apply(Command::WindowLevelPreset(0));
+    assert_eq!(s.window_level(), own);
+}
+
+#[test]
+fn masked_names_say_the_same_thing_each_time_and_nothing_else() {
+    let a = super::masked_subject("Doe^Jane");
+    assert_eq!(a, super::masked_subject("Doe^Jane"));
+    assert_ne!(a, super::masked_subject("Doe^John"));
+    assert!(a.starts_with("Subject ") && a.len() == 12 && !a.contains("Doe"));
+}
