@@ -3,6 +3,10 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use voxfit::detect::{self, AnchorSpec, BoxSelector, LevelMaps};
+use voxfit::engine::cpu::CpuEngine;
+use voxfit::jobs::Control;
+use voxfit::network;
+use voxfit::study::{self, Ran, RunSpec};
 use voxfit::tiling::{self, AxesOrder, Blend, Facts, Layout, TilingSpec, importance};
 
 fn networks() -> Option<PathBuf> {
@@ -288,5 +292,84 @@ fn anchors_and_decoded_boxes_are_monais() {
         assert_eq!(anchors.as_flattened(), want.as_slice(), "{name}");
         let want = floats(&case_dir.join("whole/decoded_boxes.npy")).1;
         assert_boxes(&decoded, &want, name);
+    }
+}
+
+/// The demo over a small phantom by one layout, from opening to result.
+fn run_demo(layout: Layout, roi: [usize; 3], allow_single_pass: bool) -> Ran {
+    let control = Control::new();
+    let opened = study::open("phantom:150x120x61:3", None, &control).unwrap();
+    let model = network::open("preset:demo", None, None).unwrap();
+    let mut spec = RunSpec::of(&model);
+    spec.allow_single_pass = allow_single_pass;
+    spec.tiling = TilingSpec {
+        roi_size: roi.into(),
+        overlap: [if layout == Layout::Aligned { 0.0 } else { 0.25 }; 3],
+        blend: Blend::Constant,
+        layout,
+    };
+    let mut engine = CpuEngine::new(2).unwrap();
+    study::run(&opened, &model, &spec, &mut engine, &control).unwrap()
+}
+
+#[test]
+fn aligned_windows_give_the_bits_of_one_pass_and_blended_ones_say_that_they_do_not() {
+    let whole = run_demo(Layout::Monai, [0; 3], true).result;
+    let aligned = run_demo(Layout::Aligned, [96, 96, 48], false).result;
+    let monai = run_demo(Layout::Monai, [96, 96, 48], false).result;
+    assert_eq!(whole.exactness.verdict.to_string(), "exact");
+    assert_eq!(aligned.exactness.verdict.to_string(), "exact");
+    assert!(aligned.n_windows > 1 && whole.n_windows == 1);
+    assert_eq!(aligned.outputs_sha256, whole.outputs_sha256);
+    assert_eq!(
+        boxes(&aligned.detections),
+        boxes(&whole.detections),
+        "the same boxes, whatever their windows"
+    );
+    assert_ne!(monai.exactness.verdict.to_string(), "exact");
+    assert_ne!(monai.outputs_sha256, whole.outputs_sha256);
+    assert_eq!(aligned.memory.planned, aligned.memory.allocated);
+    assert!(aligned.memory.measured_peak <= aligned.memory.planned);
+}
+
+fn boxes(detections: &[detect::Detection]) -> Vec<([f32; 6], f32)> {
+    detections
+        .iter()
+        .map(|d| (d.box_in_volume.0, d.score))
+        .collect()
+}
+
+#[test]
+fn the_demo_finds_the_spheres_of_a_phantom_where_they_are_in_the_patient() {
+    let control = Control::new();
+    let opened = study::open("phantom:256x256x128:5", None, &control).unwrap();
+    let study::StudyKind::Phantom { spheres } = &opened.kind else {
+        panic!("not a phantom");
+    };
+    let model = network::open("preset:demo", None, None).unwrap();
+    let mut engine = CpuEngine::new(2).unwrap();
+    let ran = study::run(&opened, &model, &RunSpec::of(&model), &mut engine, &control).unwrap();
+    let found = &ran.result.detections;
+    let near = |s: &voxfit::volume::phantom::Sphere| {
+        let at = opened.volume.affine.to_patient(s.center_index);
+        found.iter().any(|d| {
+            let off: f64 = (0..3)
+                .map(|a| (d.center_in_patient[a] - at[a]).powi(2))
+                .sum();
+            off.sqrt() < s.radius_mm.max(3.0)
+        })
+    };
+    let large: Vec<_> = spheres.iter().filter(|s| s.diameter_mm() >= 6.0).collect();
+    let hits = large.iter().filter(|s| near(s)).count();
+    assert!(
+        !large.is_empty() && hits * 10 >= large.len() * 9,
+        "{hits} of {}",
+        large.len()
+    );
+    for d in found {
+        let w = ran.planned.tiling.windows[d.window_idx.unwrap()];
+        let c = d.box_in_volume.center();
+        assert!((0..3).all(|a| w.core.min[a] as f32 <= c[a] && c[a] < w.core.max[a] as f32));
+        assert!(d.seam_distance.unwrap() >= 0.0);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::detect::DetectError;
 use crate::engine::EngineError;
+use crate::exchange::VolumeFileError;
 use crate::exchange::result::ResultError;
 use crate::geometry::{AffineError, Extent};
 use crate::jobs::Cancelled;
@@ -108,6 +109,9 @@ pub enum StudyError {
     /// Files.
     #[error(transparent)]
     Series(#[from] SeriesError),
+    /// A volume file.
+    #[error(transparent)]
+    VolumeFile(#[from] VolumeFileError),
     /// Windows.
     #[error(transparent)]
     Tiling(#[from] TilingError),
@@ -149,13 +153,15 @@ impl StudyError {
             | Self::PhantomSize { .. }
             | Self::NoSuchSeries { .. }
             | Self::Tiling(_) => 2,
-            Self::Result(ResultError::Write { .. }) => 74,
+            Self::Result(ResultError::Write { .. })
+            | Self::VolumeFile(VolumeFileError::Write { .. }) => 74,
             Self::HostMemory { .. }
             | Self::Stitch(StitchError::Memory { .. })
             | Self::Engine(EngineError::OutOfMemory { .. }) => 75,
             Self::Cancelled(_)
             | Self::Engine(EngineError::Cancelled(_))
-            | Self::Series(SeriesError::Cancelled(_)) => 130,
+            | Self::Series(SeriesError::Cancelled(_))
+            | Self::VolumeFile(VolumeFileError::Cancelled(_)) => 130,
             _ => 65,
         }
     }

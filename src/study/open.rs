@@ -1,12 +1,13 @@
-//! Opens whatever names a study: DICOM file or folder, NIfTI, MetaImage, npy, or a generated phantom.
+//! Opens whatever names a study: a DICOM file or folder, a volume file, or a generated phantom.
 
 use super::StudyError;
+use crate::exchange::{metaimage, nifti, npy};
 use crate::geometry::Extent;
 use crate::jobs::Control;
 use crate::series::{self, SeriesInfo, SliceInfo};
 use crate::tiling::PlanWarning;
-use crate::volume::SharedVolume;
 use crate::volume::phantom::{self, Sphere};
+use crate::volume::{SharedVolume, Volume};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -62,7 +63,47 @@ pub fn open(spec: &str, series: Option<&str>, control: &Control) -> Result<Opene
     if let Some(text) = spec.strip_prefix("phantom:") {
         return open_phantom(spec, text);
     }
+    let path = Path::new(spec);
+    if path.is_dir() || !path.exists() {
+        return open_dicom(spec, series, control);
+    }
+    if nifti::is_nifti(path) {
+        return open_file(spec, nifti::read(path)?);
+    }
+    if metaimage::is_metaimage(path) {
+        return open_file(spec, metaimage::read(path)?);
+    }
+    if path
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("npy"))
+    {
+        return open_file(spec, npy::read(path)?);
+    }
     open_dicom(spec, series, control)
+}
+
+fn open_file(spec: &str, volume: Volume) -> Result<Opened, StudyError> {
+    let mut warnings = Vec::new();
+    if volume.extent.is_empty() {
+        return Err(StudyError::Unusable {
+            reason: format!("it has no voxels: {spec}"),
+        });
+    }
+    if !volume.is_hu {
+        warnings.push(PlanWarning::new(
+            "values-as-stored",
+            "the file does not say that its values are HU; they are taken as stored",
+        ));
+    }
+    Ok(Opened {
+        volume: Arc::new(volume),
+        name: spec.to_owned(),
+        kind: StudyKind::File,
+        series: None,
+        slices: Vec::new(),
+        warnings,
+        refusal: None,
+    })
 }
 
 fn open_phantom(spec: &str, text: &str) -> Result<Opened, StudyError> {

@@ -278,14 +278,14 @@ mod tests {
             let none = Facts::unknown(AxesOrder::Xyz);
             let p = plan(&spec(layout, roi, overlap), size.into(), &none).unwrap();
             let padded = p.padded.to_array();
-            for a in 0..3 {
+            for (a, &size) in padded.iter().enumerate() {
                 let n = p.roi.to_array()[a];
                 let mut covered = 0;
                 for &s in &p.starts[a] {
                     prop_assert!(s <= covered, "a gap before {s}");
                     covered = s + n;
                 }
-                prop_assert_eq!(covered, padded[a]);
+                prop_assert_eq!(covered, size);
                 prop_assert!(p.starts[a].windows(2).all(|w| w[0] < w[1]));
             }
         }
@@ -327,11 +327,11 @@ mod tests {
             let p = plan(&spec(Layout::Aligned, [roi; 3], 0.0), size.into(), &f).unwrap();
             let padded = p.padded.to_array();
             for w in &p.windows {
-                for a in 0..3 {
+                for (a, &size) in padded.iter().enumerate() {
                     prop_assert_eq!(w.roi.min[a] % stride, 0);
                     prop_assert_eq!(w.core.min[a] % stride, 0);
                     prop_assert!(w.roi.min[a] == 0 || w.core.min[a] >= w.roi.min[a] + l);
-                    prop_assert!(w.roi.max[a] == padded[a] || w.core.max[a] + r <= w.roi.max[a]);
+                    prop_assert!(w.roi.max[a] == size || w.core.max[a] + r <= w.roi.max[a]);
                 }
             }
         }

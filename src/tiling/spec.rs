@@ -22,10 +22,10 @@ impl Choice {
         let layout = self.layout.unwrap_or(defaults.layout);
         let roi_size = self.roi_size.unwrap_or(defaults.roi_size);
         let spec = if layout == Layout::Aligned {
-            if let Some(o) = self.overlap {
+            if let Some([x, y, z]) = self.overlap {
                 return Err(TilingError::Derived {
                     what: "overlap",
-                    found: format!("{},{},{}", o[0], o[1], o[2]),
+                    found: format!("{x},{y},{z}"),
                 });
             }
             if let Some(b) = self.blend {
