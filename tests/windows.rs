@@ -298,7 +298,7 @@ fn anchors_and_decoded_boxes_are_monais() {
 /// The demo over a small phantom by one layout, from opening to result.
 fn run_demo(layout: Layout, roi: [usize; 3], allow_single_pass: bool) -> Ran {
     let control = Control::new();
-    let opened = study::open("phantom:150x120x61:3", None, &control).unwrap();
+    let opened = study::open("phantom:150x120x101:3", None, &control).unwrap();
     let model = network::open("preset:demo", None, None).unwrap();
     let mut spec = RunSpec::of(&model);
     spec.allow_single_pass = allow_single_pass;
@@ -315,8 +315,8 @@ fn run_demo(layout: Layout, roi: [usize; 3], allow_single_pass: bool) -> Ran {
 #[test]
 fn aligned_windows_give_the_bits_of_one_pass_and_blended_ones_say_that_they_do_not() {
     let whole = run_demo(Layout::Monai, [0; 3], true).result;
-    let aligned = run_demo(Layout::Aligned, [96, 96, 48], false).result;
-    let monai = run_demo(Layout::Monai, [96, 96, 48], false).result;
+    let aligned = run_demo(Layout::Aligned, [96, 96, 80], false).result;
+    let monai = run_demo(Layout::Monai, [96, 96, 80], false).result;
     assert_eq!(whole.exactness.verdict.to_string(), "exact");
     assert_eq!(aligned.exactness.verdict.to_string(), "exact");
     assert!(aligned.n_windows > 1 && whole.n_windows == 1);
