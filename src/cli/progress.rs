@@ -3,28 +3,22 @@
 use super::failure::{Failure, TEMPORARY};
 use crate::jobs::Control;
 use std::io::{IsTerminal as _, Write as _};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The control that Ctrl-C cancels.
-fn current() -> &'static Mutex<Control> {
-    static CURRENT: OnceLock<Mutex<Control>> = OnceLock::new();
-    CURRENT.get_or_init(|| Mutex::new(Control::new()))
-}
-
-fn install_handler() {
-    static INSTALLED: OnceLock<()> = OnceLock::new();
-    INSTALLED.get_or_init(|| {
-        let set = ctrlc::set_handler(|| {
-            current()
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .cancel();
-        });
-        if let Err(e) = set {
-            tracing::warn!("Ctrl-C ends the program at once ({e})");
+/// Set by Ctrl-C (SIGINT) or a polite kill (SIGTERM).
+fn interrupted() -> &'static Arc<AtomicBool> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    FLAG.get_or_init(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            if let Err(e) = signal_hook::flag::register(signal, Arc::clone(&flag)) {
+                tracing::warn!("signal {signal} ends the program at once ({e})");
+            }
         }
-    });
+        flag
+    })
 }
 
 /// Runs work with a control that Ctrl-C cancels, printing `what: done/total` to stderr when it takes long.
@@ -32,9 +26,8 @@ pub(super) fn with<T: Send, E: Into<Failure> + Send>(
     what: &str,
     work: impl FnOnce(&Control) -> Result<T, E> + Send,
 ) -> Result<T, Failure> {
-    install_handler();
+    interrupted().store(false, Ordering::Relaxed);
     let control = Control::new();
-    *current().lock().unwrap_or_else(PoisonError::into_inner) = control.clone();
     std::thread::scope(|scope| {
         let inner = control.clone();
         let worker = std::thread::Builder::new()
@@ -65,6 +58,9 @@ fn show(what: &str, control: &Control, finished: impl Fn() -> bool) {
                 50
             },
         ));
+        if interrupted().load(Ordering::Relaxed) {
+            control.cancel();
+        }
         let now = control.progress();
         let every = Duration::from_secs(if terminal { 0 } else { 5 });
         if now == last || start.elapsed() < Duration::from_millis(400) || printed.elapsed() < every
