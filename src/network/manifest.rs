@@ -435,3 +435,66 @@ impl Retinanet {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUNDLE: &str = include_str!("../../assets/presets/monai-lung-nodule.toml");
+
+    #[test]
+    fn a_manifest_reads_back_as_it_is_written() {
+        let manifest = Manifest::parse(BUNDLE, None).unwrap();
+        assert_eq!(
+            manifest.input.spacing_mm,
+            Some([0.703_125, 0.703_125, 1.25])
+        );
+        let Output::Retinanet(r) = &manifest.output else {
+            panic!("no boxes")
+        };
+        assert_eq!(r.anchors.base_shapes[0], [6.0, 8.0, 4.0]);
+        assert_eq!(r.box_selector.nms_thresh, 0.22);
+        let text = manifest.to_toml().unwrap();
+        assert_eq!(Manifest::parse(&text, None).unwrap(), manifest);
+    }
+
+    #[test]
+    fn an_empty_manifest_is_the_defaults_and_one_line_changes_one_thing() {
+        assert_eq!(Manifest::parse("", None).unwrap(), Manifest::default());
+        let m = Manifest::parse("[windows]\noverlap = [0.5, 0.5, 0]\n", None).unwrap();
+        assert_eq!(m.windows.overlap.per_axis(), [0.5, 0.5, 0.0]);
+        assert_eq!(m.windows.roi_size, Windows::default().roi_size);
+    }
+
+    #[test]
+    fn each_mistake_in_a_manifest_is_answered_with_what_to_write() {
+        let path = Path::new("net.voxfit.toml");
+        for (text, words) in [
+            ("[input]\nspacing_mm = [1.0, 0.0, 1.0]", "above 0 mm"),
+            ("[input]\norientation = \"RAX\"", "as-stored"),
+            ("[input]\naxes = \"yxz\"", "xyz"),
+            ("[input]\ncolour = 3", "colour"),
+            (
+                "[input]\nintensity = { kind = \"scale-range\", from = [3.0, 1.0], to = [0, 1] }",
+                "low below high",
+            ),
+            (
+                "[input]\nintensity = { kind = \"z-score\", mean = 1.0, std = 0.0 }",
+                "std must be above 0",
+            ),
+            ("[windows]\nroi_size = [64, -2, 64]", "-1 or more"),
+            ("[windows]\noverlap = 1.0", "below 1"),
+            ("[output]\nkind = \"boxes\"", "retinanet"),
+            ("not toml at all", "="),
+        ] {
+            let error = Manifest::parse(text, Some(path)).unwrap_err().to_string();
+            assert!(
+                error.contains(words) && error.ends_with("net.voxfit.toml"),
+                "{text}: {error}"
+            );
+        }
+        let fewer = BUNDLE.replace("level_scales = [1, 2, 4]", "level_scales = [1, 2]");
+        let error = Manifest::parse(&fewer, None).unwrap_err().to_string();
+        assert!(error.contains("one entry a level"), "{error}");
+    }
+}

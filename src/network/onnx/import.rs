@@ -13,8 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Most values that all constants of a file may hold, stored and folded.
-const MOST_VALUES: usize = 1 << 32;
+/// Most values that all stored tensors of a file may hold.
+const MOST_STORED: usize = 1 << 31;
+/// Most values that folding may make in all.
+const MOST_FOLDED: usize = 1 << 27;
 /// Why an operation is only planned.
 const NOT_RUN: &str = "it can be planned but not run by this version";
 
@@ -51,7 +53,8 @@ pub(super) struct Importer<'a> {
     folder: &'a Path,
     spatial: Vec<usize>,
     batch: usize,
-    budget: usize,
+    stored_left: usize,
+    folded_left: usize,
     unused: BTreeSet<TensorId>,
 }
 
@@ -128,7 +131,8 @@ impl<'a> Importer<'a> {
             folder,
             spatial,
             batch,
-            budget: MOST_VALUES,
+            stored_left: MOST_STORED,
+            folded_left: MOST_FOLDED,
             unused: BTreeSet::new(),
         }
     }
@@ -189,18 +193,14 @@ impl<'a> Importer<'a> {
             format!("it reads \"{name}\", which no earlier node makes and the file does not store (cut short, or a cycle)")
         })?;
         let constant = Constant::decode(stored, self.folder)?;
-        self.spend(constant.len())?;
+        let n = constant.len();
+        self.stored_left = self
+            .stored_left
+            .checked_sub(n)
+            .ok_or("the file's tensors hold more than 2^31 values in all")?;
         let value = Value::Known(Rc::new(constant), Some(name.to_owned()));
         self.values.insert(name, value.clone());
         Ok(value)
-    }
-
-    fn spend(&mut self, n: usize) -> Result<(), String> {
-        self.budget = self
-            .budget
-            .checked_sub(n)
-            .ok_or("the file's constants hold more than 2^32 values in all")?;
-        Ok(())
     }
 
     fn node(&mut self, node: &'a proto::Node<'a>) -> Result<(), String> {
@@ -223,7 +223,10 @@ impl<'a> Importer<'a> {
             );
         }
         if let Some((constant, name)) = self.known(node, &inputs)? {
-            self.spend(constant.len())?;
+            self.folded_left = self
+                .folded_left
+                .checked_sub(constant.len())
+                .ok_or("shape arithmetic makes more than 2^27 values in all")?;
             return self.define(node, vec![Value::Known(Rc::new(constant), name)]);
         }
         match translate::node(self, node, &inputs)? {

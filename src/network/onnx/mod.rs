@@ -2,12 +2,14 @@
 
 mod constant;
 mod fold;
+mod fold_values;
 mod import;
 mod proto;
 mod shape_rules;
 #[cfg(test)]
 mod tests;
 mod translate;
+mod translate_norms;
 mod wire;
 
 use super::error::NetworkError;
