@@ -2,8 +2,11 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use voxfit::detect::{self, AnchorSpec, BoxSelector, LevelMaps};
 use voxfit::engine::cpu::CpuEngine;
+use voxfit::engine::sliding::{self, Options, PreparedVolume};
+use voxfit::geometry::Extent;
 use voxfit::jobs::Control;
 use voxfit::network;
 use voxfit::study::{self, Ran, RunSpec};
@@ -371,5 +374,160 @@ fn the_demo_finds_the_spheres_of_a_phantom_where_they_are_in_the_patient() {
         let c = d.box_in_volume.center();
         assert!((0..3).all(|a| w.core.min[a] as f32 <= c[a] && c[a] < w.core.max[a] as f32));
         assert!(d.seam_distance.unwrap() >= 0.0);
+    }
+}
+
+/// A tensor (1, 1, x, y, z) as a prepared volume, z slowest.
+fn as_volume(path: &Path, padded: Option<[usize; 3]>) -> (Extent, Vec<f32>) {
+    let (shape, values) = floats(path);
+    let [x, y, z] = [shape[2], shape[3], shape[4]];
+    let extent = Extent::from(padded.unwrap_or([x, y, z]));
+    let mut out = vec![0.0; extent.voxels()];
+    for i in 0..x {
+        for j in 0..y {
+            for k in 0..z {
+                out[(k * extent.y + j) * extent.x + i] = values[(i * y + j) * z + k];
+            }
+        }
+    }
+    (extent, out)
+}
+
+/// Runs an ONNX network over a prepared volume in MONAI's windows.
+fn slide(
+    model: &Path,
+    (extent, values): &(Extent, Vec<f32>),
+    spec: &TilingSpec,
+    batch: usize,
+) -> Vec<tiling::stitch::Stitched> {
+    let model = network::open(model.to_str().unwrap(), None, None).unwrap();
+    let plan = tiling::plan(spec, *extent, &Facts::unknown(AxesOrder::Xyz)).unwrap();
+    let options = Options {
+        batch,
+        ..Options::default()
+    };
+    let volume = PreparedVolume {
+        extent: *extent,
+        values,
+    };
+    let mut engine = CpuEngine::new(2).unwrap();
+    let graph = Arc::new(model.graph.clone());
+    let control = Control::new();
+    sliding::run(
+        &mut engine,
+        &graph,
+        model.weights().unwrap(),
+        (volume, &plan),
+        &options,
+        &control,
+    )
+    .unwrap()
+    .outputs
+}
+
+fn assert_close(got: &[f32], want: &[f32], said: &str) {
+    assert_eq!(got.len(), want.len(), "{said}");
+    let worst = got
+        .iter()
+        .zip(want)
+        .map(|(g, w)| (g - w).abs() / (1.0 + w.abs()))
+        .fold(0.0, f32::max);
+    assert!(worst <= 2e-4, "{said}: off by {worst:e}");
+}
+
+fn blend(mode: &Value) -> Blend {
+    match mode.as_str() {
+        Some("gaussian") => Blend::Gaussian,
+        _ => Blend::Constant,
+    }
+}
+
+#[test]
+fn a_network_in_windows_gives_what_monais_inferer_gives() {
+    let Some(dir) = networks() else { return };
+    let here = dir.join("sliding_window_basicunet");
+    let model = dir.join("basicunet_tiny/model.onnx");
+    for case in json(&here.join("case.json"))["cases"].as_array().unwrap() {
+        let file = |key: &str| here.join(case[key].as_str().unwrap());
+        // Voxfit pads a volume smaller than the roi with zeros and nothing else.
+        if case["padding_mode"] != "constant" || case["cval"].as_f64() != Some(0.0) {
+            continue;
+        }
+        let spec = monai(
+            triple(&case["roi"]),
+            [case["overlap"].as_f64().unwrap(); 3],
+            blend(&case["mode"]),
+        );
+        let batch = to_usize(case["sw_batch_size"].as_u64().unwrap());
+        let out = slide(&model, &as_volume(&file("input"), None), &spec, batch);
+        let (shape, want) = floats(&file("output"));
+        assert_eq!(out[0].spatial.as_slice(), &shape[2..]);
+        assert_close(&out[0].values, &want, &format!("case {}", case["id"]));
+    }
+}
+
+#[test]
+fn detectors_run_in_windows_find_what_monais_detector_finds() {
+    let Some(dir) = networks() else { return };
+    for name in ["detector_small_few", "detector_small_pad"] {
+        let here = dir.join(name);
+        let h = head(&here);
+        let volume = as_volume(&here.join("input.npy"), Some(h.padded));
+        for run in h.case["runs"].as_array().unwrap() {
+            let run_dir = here.join(run["run"].as_str().unwrap());
+            let said = run_dir.display().to_string();
+            let (model, roi) = match run["mode"].as_str() {
+                None => ("model.onnx", [0; 3]),
+                Some(_) => ("model_roi.onnx", triple(&h.case["roi"])),
+            };
+            let spec = monai(roi, [0.25; 3], blend(&run["mode"]));
+            let out = slide(&here.join(model), &volume, &spec, 1);
+            for l in 0..3 {
+                let cls = floats(&run_dir.join(format!("cls_{l}.npy"))).1;
+                assert_close(&out[l].values, &cls, &format!("{said} cls {l}"));
+                let regression = floats(&run_dir.join(format!("box_{l}.npy"))).1;
+                assert_close(&out[3 + l].values, &regression, &format!("{said} box {l}"));
+            }
+            check_detections(&h, &out, &run_dir, &said);
+        }
+    }
+}
+
+/// Each of MONAI's detections has one of ours within tolerance; near-ties may swap places.
+fn check_detections(h: &Head, out: &[tiling::stitch::Stitched], run: &Path, said: &str) {
+    let levels: Vec<LevelMaps<'_>> = (0..3)
+        .map(|l| LevelMaps {
+            grid: out[l].spatial,
+            class_logits: &out[l].values,
+            box_regression: &out[3 + l].values,
+        })
+        .collect();
+    let found = detect::candidates(
+        &levels,
+        &h.anchors,
+        h.classes,
+        h.padded,
+        h.image,
+        &h.selector,
+    )
+    .unwrap();
+    let kept = detect::suppress(
+        &found.boxes,
+        h.selector.nms_thresh,
+        h.selector.detections_per_img,
+    );
+    let boxes = floats(&run.join("det_boxes.npy")).1;
+    let scores = floats(&run.join("det_scores.npy")).1;
+    assert_eq!(kept.len(), scores.len(), "{said}");
+    for (want, score) in boxes.chunks_exact(6).zip(&scores) {
+        let twin = kept.iter().any(|&i| {
+            let c = &found.boxes[i];
+            (c.score - score).abs() <= 1e-5
+                && c.corners
+                    .iter()
+                    .zip(want)
+                    .all(|(g, w)| (g - w).abs() <= 1e-3)
+        });
+        assert!(twin, "{said}: no box at {want:?} of score {score}");
     }
 }

@@ -4,9 +4,10 @@ use super::args::WindowsArgs;
 use super::failure::{Failure, USAGE};
 use super::output::{self, Align};
 use crate::geometry::{Axis, Extent};
-use crate::network::{self, facts, manifest::Axes};
+use crate::network::manifest::{Axes, Input};
+use crate::network::{self, facts};
+use crate::study::prepared_size;
 use crate::tiling::{self, Facts, TilingPlan, TilingSpec};
-use crate::volume::resample::resampled_extent;
 use serde_json::json;
 
 pub(super) fn run(args: &WindowsArgs, json: bool) -> Result<u8, Failure> {
@@ -29,8 +30,8 @@ pub(super) fn run(args: &WindowsArgs, json: bool) -> Result<u8, Failure> {
         None => (typed_facts(args), no_defaults(args)?),
     };
     let spec = args.choice.choice().over(&defaults)?;
-    let wanted = model.as_ref().and_then(|m| m.manifest.input.spacing_mm);
-    let (volume, spacing) = prepared(args, wanted);
+    let input = model.as_ref().map(|m| &m.manifest.input);
+    let (volume, spacing) = prepared(args, input, facts.total_stride);
     let plan = tiling::plan(&spec, volume, &facts)?;
     let exactness = tiling::forecast(&plan, &facts);
     let warnings = tiling::warnings(&plan, &facts, spacing);
@@ -84,18 +85,26 @@ fn no_defaults(args: &WindowsArgs) -> Result<TilingSpec, Failure> {
     })
 }
 
-/// The volume that windows lie over, and its spacing where known.
-fn prepared(args: &WindowsArgs, wanted: Option<[f64; 3]>) -> (Extent, Option<[f64; 3]>) {
-    match (args.spacing, wanted) {
-        (Some(has), Some(wanted)) => (resampled_extent(args.volume, has.0, wanted), Some(wanted)),
-        (has, None) => (args.volume, has.map(|s| s.0)),
-        (None, Some(wanted)) => {
-            output::warn(
-                "no --spacing: the volume is taken as already resampled to the network's spacing",
-            );
-            (args.volume, Some(wanted))
-        }
+/// The volume that windows lie over, padded as a run pads it, and its spacing where known.
+fn prepared(
+    args: &WindowsArgs,
+    input: Option<&Input>,
+    total_stride: [usize; 3],
+) -> (Extent, Option<[f64; 3]>) {
+    let has = args.spacing.map(|s| s.0);
+    let Some(input) = input else {
+        return (args.volume, has);
+    };
+    if has.is_none() && input.spacing_mm.is_some() {
+        output::warn(
+            "no --spacing: the volume is taken as already resampled to the network's spacing",
+        );
     }
+    let size = prepared_size(args.volume, has, input, total_stride);
+    (
+        size.padded,
+        has.or(input.spacing_mm).map(|_| size.spacing_mm),
+    )
 }
 
 fn print(loaded: Extent, volume: Extent, plan: &TilingPlan, exactness: &tiling::Exactness) {

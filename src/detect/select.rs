@@ -308,7 +308,7 @@ pub fn suppress(boxes: &[Candidate], nms_thresh: f32, most: usize) -> Vec<usize>
         alive.retain(|&i| {
             i != best && {
                 let both = intersection(&b, &moved[i]);
-                both / (v + volumes[i] - both + f32::EPSILON) <= nms_thresh
+                both == 0.0 || both / (v + volumes[i] - both + f32::EPSILON) <= nms_thresh
             }
         });
     }

@@ -1,8 +1,9 @@
 //! Segmentations: the best label of each voxel, counted by name.
 
-use crate::geometry::Extent;
+use crate::geometry::{Affine, AffineError, Extent};
 use crate::tiling::AxesOrder;
 use crate::tiling::stitch::Stitched;
+use crate::volume::{Volume, Voxels};
 use std::collections::BTreeMap;
 
 /// A label for each voxel of the prepared volume, `[k][j][i]`.
@@ -48,6 +49,61 @@ impl LabelMask {
         }
     }
 
+    /// The mask on the loaded volume's grid: each voxel takes the label of the nearest prepared voxel, 0 beyond them.
+    /// `prepared` is the prepared volume's affine.
+    pub fn on_loaded(&self, prepared: &Affine, loaded: &Volume) -> Result<Volume, AffineError> {
+        let origin = prepared.to_index(loaded.affine.to_patient([0.0; 3]))?;
+        let mut step = [[0.0; 3]; 3];
+        for (a, s) in step.iter_mut().enumerate() {
+            let mut one = [0.0; 3];
+            one[a] = 1.0;
+            let there = prepared.to_index(loaded.affine.to_patient(one))?;
+            *s = std::array::from_fn(|r| there[r] - origin[r]);
+        }
+        let e = loaded.extent;
+        let mut out = Vec::with_capacity(e.voxels());
+        for k in 0..e.z {
+            for j in 0..e.y {
+                for i in 0..e.x {
+                    let at = std::array::from_fn(|r| {
+                        origin[r]
+                            + i as f64 * step[0][r]
+                            + j as f64 * step[1][r]
+                            + k as f64 * step[2][r]
+                    });
+                    out.push(i16::from(self.nearest(at)));
+                }
+            }
+        }
+        Ok(Volume {
+            extent: e,
+            affine: loaded.affine,
+            voxels: Voxels::I16(out),
+            padding: None,
+            is_hu: false,
+            z_spacing_known: loaded.z_spacing_known,
+        })
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "rounded and held between 0 and the size"
+    )]
+    fn nearest(&self, at: [f64; 3]) -> u8 {
+        let size = self.extent.to_array();
+        let mut index = [0_usize; 3];
+        for a in 0..3 {
+            let rounded = (at[a] + 1e-6).round();
+            if !(rounded >= 0.0 && rounded < size[a] as f64) {
+                return 0;
+            }
+            index[a] = rounded as usize;
+        }
+        let [i, j, k] = index;
+        self.values[(k * size[1] + j) * size[0] + i]
+    }
+
     /// Voxels of each label, by name.
     pub fn counts(&self) -> BTreeMap<String, u64> {
         let mut counts = vec![0_u64; self.names.len()];
@@ -91,5 +147,29 @@ mod tests {
         assert_eq!(mask.counts()["lung"], 2);
         let turned = LabelMask::of(&logits, AxesOrder::Xyz, Extent::new(1, 1, 3), &names);
         assert_eq!(turned.values, [0, 1, 1]);
+    }
+
+    #[test]
+    fn a_mask_comes_home_to_a_finer_and_turned_grid() {
+        let mask = LabelMask {
+            extent: Extent::new(2, 1, 1),
+            values: vec![1, 2],
+            names: Vec::new(),
+        };
+        let prepared = Affine::axis_aligned([2.0, 1.0, 1.0]);
+        let loaded = Volume {
+            extent: Extent::new(5, 1, 1),
+            affine: Affine {
+                step: [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+                origin: [4.0, 0.0, 0.0],
+            },
+            voxels: Voxels::I16(vec![0; 5]),
+            padding: None,
+            is_hu: true,
+            z_spacing_known: true,
+        };
+        let home = mask.on_loaded(&prepared, &loaded).unwrap();
+        // Positions 4, 3, 2, 1, 0 mm; prepared voxels at 0 and 2 mm.
+        assert_eq!(home.voxels, Voxels::I16(vec![0, 0, 2, 2, 1]));
     }
 }
