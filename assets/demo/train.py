@@ -265,13 +265,35 @@ class Plain(Demo):
                     m.norm = nn.Identity()
 
 
+def in_windows(model, volume, roi=(128, 128, 64), step=(96, 96, 48)):
+    """The head maps over the volume, averaged where the demo's windows overlap."""
+    size = volume.shape
+    roi = [min(r, n) for r, n in zip(roi, size)]
+    starts = [sorted({min(k * s, n - r) for k in range(n)}) for n, r, s in zip(size, roi, step)]
+    a = len(SHAPES)
+    sums = [torch.zeros([n // stride for n in size] + [a, 8]) for stride, _ in LEVELS]
+    for at in [(x, y, z) for x in starts[0] for y in starts[1] for z in starts[2]]:
+        cut = tuple(slice(s, s + r) for s, r in zip(at, roi))
+        logits, deltas = model(volume[cut][None, None])
+        maps, first = torch.cat([logits[0, :, None], deltas[0], torch.ones_like(logits[0, :, None])], 1), 0
+        for total, (stride, _) in zip(sums, LEVELS):
+            shape = [r // stride for r in roi]
+            count = math.prod(shape) * a
+            into = tuple(slice(s // stride, s // stride + n) for s, n in zip(at, shape))
+            total[into] += maps[first : first + count].reshape(*shape, a, 8)
+            first += count
+    flat = torch.cat([t.reshape(-1, 8) for t in sums])
+    flat = flat / flat[:, 7:]
+    return flat[None, :, 0], flat[None, :, 1:7]
+
+
 @torch.no_grad()
 def detect(model, study, lowest=0.05):
     """Boxes and scores over the whole study, as the box selector gives them."""
     volume = study.crop((0, 0, 0), study.size)
     pad = [(-n) % 8 for n in volume.shape]
     volume = F.pad(intensity(volume), (0, pad[2], 0, pad[1], 0, pad[0]))
-    logits, deltas = model(volume[None, None])
+    logits, deltas = in_windows(model, volume)
     grid = anchors(volume.shape)
     score = torch.sigmoid(logits[0])
     keep = torch.nonzero(score > lowest)[:, 0]

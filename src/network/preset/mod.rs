@@ -26,10 +26,11 @@ const PRESETS: &[Preset] = &[
         include_str!("../../../assets/presets/demo.toml"),
         include_bytes!("../../../assets/demo/demo.safetensors"),
     ),
-    Preset::planned(
+    Preset::trained(
         "demo-norm",
         |name| demo::graph(name, true),
         include_str!("../../../assets/presets/demo-norm.toml"),
+        include_bytes!("../../../assets/demo/demo-norm.safetensors"),
     ),
     Preset::planned("monai-lung-nodule", retinanet::graph, LUNG_NODULE),
     Preset::planned("retinanet_bundle", retinanet::graph, LUNG_NODULE),
