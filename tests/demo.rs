@@ -1,5 +1,12 @@
 //! The demo detectors find the phantom's spheres; and the means to make their training data again.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests fail by panicking and say what was found"
+)]
+
 use std::io::Write as _;
 use std::path::Path;
 use voxfit::detect::Detection;

@@ -48,7 +48,7 @@ impl Affine {
     }
 
     /// Patient position in mm (LPS) of a voxel index, which may be fractional.
-    pub fn to_patient(&self, index: [f64; 3]) -> [f64; 3] {
+    pub fn to_patient(self, index: [f64; 3]) -> [f64; 3] {
         std::array::from_fn(|r| {
             self.origin[r]
                 + index[0] * self.step[0][r]
@@ -82,7 +82,7 @@ impl Affine {
     }
 
     /// Fractional voxel index of a patient position in mm (LPS).
-    pub fn to_index(&self, patient: [f64; 3]) -> Result<[f64; 3], AffineError> {
+    pub fn to_index(self, patient: [f64; 3]) -> Result<[f64; 3], AffineError> {
         let determinant = self.determinant();
         if !determinant.is_finite() || determinant.abs() < 1e-12 {
             return Err(AffineError::Singular { determinant });
