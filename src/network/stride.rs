@@ -107,9 +107,14 @@ fn through(op: &Op, r: Ratio, axis: usize) -> Option<Ratio> {
     }
 }
 
+/// From recorded shapes, where every spatial size divides the input's.
 fn from_shapes(at: &[usize], shape: Option<&Vec<usize>>, axis: usize) -> Option<Ratio> {
-    let shape = shape.filter(|s| s.len() == at.len() + 2)?;
-    Ratio::ONE.scaled(*at.get(axis)?, *shape.get(axis + 2)?)
+    let space = shape.filter(|s| s.len() == at.len() + 2)?.get(2..)?;
+    let divides = |(whole, part): (&usize, &usize)| *part > 0 && whole.is_multiple_of(*part);
+    if !at.iter().zip(space).all(divides) {
+        return None;
+    }
+    Ratio::ONE.scaled(*at.get(axis)?, *space.get(axis)?)
 }
 
 fn too_large(graph: &Graph, node: &Node) -> NetworkError {

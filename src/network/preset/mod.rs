@@ -4,6 +4,7 @@ mod demo;
 mod monai;
 pub mod nnunet;
 mod retinanet;
+mod transformers;
 
 use super::Model;
 use super::error::NetworkError;
@@ -68,6 +69,8 @@ const PRESETS: &[Preset] = &[
     Preset::planned("monai_unet_16_256_res2", monai::unet_res2, MONAI_96),
     Preset::planned("monai_segresnet_16", monai::segresnet, MONAI_96),
     Preset::planned("monai_dynunet_32_320", monai::dynunet, MONAI_96),
+    Preset::planned("monai_swinunetr_48", transformers::swin_unetr, MONAI_96),
+    Preset::planned("monai_unetr_default_96", transformers::unetr, MONAI_96),
 ];
 
 const WIDTHS: [usize; 6] = [32, 64, 128, 256, 320, 320];
@@ -273,6 +276,24 @@ mod tests {
             assert_eq!(facts.reach[0].left, some(&[left; 3]), "{stages} stages");
             assert_eq!(facts.reach[0].right, some(&[right; 3]), "{stages} stages");
             assert_eq!(facts.total_stride, [1 << (stages - 1); 3]);
+        }
+    }
+
+    #[test]
+    fn attention_has_no_reach_and_holds_for_one_size_only() {
+        for (name, stride) in [("monai_swinunetr_48", 32), ("monai_unetr_default_96", 16)] {
+            let model = load(name).unwrap();
+            let facts = facts::of(&model.graph).unwrap();
+            assert_eq!(facts.total_stride, [stride; 3], "{name}");
+            assert_eq!(facts.reach_max().left, [None; 3], "{name}");
+            assert!(!facts.unsupported.is_empty());
+            let error = shapes::infer(&model.graph, &[128; 3], 1)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains("96x96x96") && error.contains("128x128x128"),
+                "{error}"
+            );
         }
     }
 
