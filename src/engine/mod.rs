@@ -3,6 +3,8 @@
 pub mod cpu;
 pub mod cuda;
 mod error;
+#[cfg(test)]
+mod exact_tests;
 mod forward;
 pub mod probe;
 pub mod sliding;

@@ -17,17 +17,29 @@ const ORDERS: [Order; 4] = [
     |t| (u64::MAX - t.first as u64, t.bytes.0),
 ];
 
+/// How often what sticks out above the bound is moved to the front of the order and all is placed again.
+const ROUNDS: usize = 24;
+
 /// Gives every tensor its offset and returns the size of the arena; `None` past 2^64 bytes.
 pub fn pack(tensors: &mut [PlannedTensor]) -> Option<Bytes> {
     let bound = lower_bound(tensors)?;
     let mut best: Option<(u64, Vec<u64>)> = None;
-    for key in ORDERS {
-        let (size, offsets) = pack_in_order(tensors, key)?;
-        if best.as_ref().is_none_or(|(least, _)| size < *least) {
-            best = Some((size, offsets));
-        }
-        if size <= bound {
-            break;
+    'orders: for key in ORDERS {
+        let mut order: Vec<usize> = (0..tensors.len()).collect();
+        order.sort_by_key(|&i| (std::cmp::Reverse(key(&tensors[i])), tensors[i].first, i));
+        for _ in 0..ROUNDS {
+            let (size, offsets) = pack_in_order(tensors, &order)?;
+            let promoted = promote(&order, |i| offsets[i] + room(&tensors[i]).0 > bound);
+            if best.as_ref().is_none_or(|(least, _)| size < *least) {
+                best = Some((size, offsets));
+            }
+            if size <= bound {
+                break 'orders;
+            }
+            if promoted == order {
+                break;
+            }
+            order = promoted;
         }
     }
     let (size, offsets) = best?;
@@ -35,6 +47,13 @@ pub fn pack(tensors: &mut [PlannedTensor]) -> Option<Bytes> {
         tensor.offset = Bytes(offset);
     }
     Some(Bytes(size))
+}
+
+/// The same order with what sticks out at the front.
+fn promote(order: &[usize], sticks_out: impl Fn(usize) -> bool) -> Vec<usize> {
+    let (mut front, back): (Vec<usize>, Vec<usize>) = order.iter().partition(|&&i| sticks_out(i));
+    front.extend(back);
+    front
 }
 
 fn duration(t: &PlannedTensor) -> u64 {
@@ -63,18 +82,13 @@ fn lower_bound(tensors: &[PlannedTensor]) -> Option<u64> {
     u64::try_from(most).ok()
 }
 
-/// Largest key first, each into the smallest gap that holds it among those that live with it.
-fn pack_in_order(
-    tensors: &[PlannedTensor],
-    key: impl Fn(&PlannedTensor) -> (u64, u64),
-) -> Option<(u64, Vec<u64>)> {
-    let mut order: Vec<usize> = (0..tensors.len()).collect();
-    order.sort_by_key(|&i| (std::cmp::Reverse(key(&tensors[i])), tensors[i].first, i));
+/// One after the other, each into the smallest gap that holds it among those that live with it.
+fn pack_in_order(tensors: &[PlannedTensor], order: &[usize]) -> Option<(u64, Vec<u64>)> {
     let mut offsets = vec![0; tensors.len()];
     // (offset, end, index), sorted by offset: all that is placed.
     let mut placed: Vec<(u64, u64, usize)> = Vec::with_capacity(tensors.len());
     let mut size = 0;
-    for i in order {
+    for &i in order {
         let t = &tensors[i];
         let need = room(t).0;
         let offset = smallest_gap(&placed, need, |j| {

@@ -30,7 +30,9 @@ fn random_weights(graph: &Graph, seed: u64) -> Weights {
         let n = shape.iter().product();
         let mut v = values(n, seed + u64::from(id.0));
         if tensor.name.ends_with("running_var") {
-            v.iter_mut().for_each(|x| *x = x.abs() + 0.1);
+            for x in &mut v {
+                *x = x.abs() + 0.1;
+            }
         }
         weights.insert(id, v.into());
     }

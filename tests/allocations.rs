@@ -1,0 +1,76 @@
+//! The arena is the cap: between the first and the last window nothing is allocated, on any thread.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use voxfit::engine::cpu::CpuEngine;
+use voxfit::engine::{Engine as _, EngineError, EnginePlan, Map, MapMut, Sink, Source};
+use voxfit::jobs::Control;
+use voxfit::memory::{Precision, schedule};
+use voxfit::network;
+
+struct Counting;
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: hands every call to the system's allocator and only counts beside it.
+#[expect(unsafe_code, reason = "an allocator that counts")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { System.dealloc(ptr, layout) };
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Ramp;
+
+impl Source for Ramp {
+    fn gather(&self, window: usize, _input: usize, into: MapMut<'_>) -> Result<(), EngineError> {
+        for (i, x) in into.values.iter_mut().enumerate() {
+            *x = ((i + window) % 13) as f32;
+        }
+        Ok(())
+    }
+}
+
+/// Notes the count after each window, in room made before.
+struct Counts(Vec<usize>);
+
+impl Sink for Counts {
+    fn take(&mut self, _window: usize, _output: usize, _map: Map<'_>) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn window_done(&mut self, window: usize) -> Result<(), EngineError> {
+        self.0[window] = COUNT.load(Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn no_window_after_the_first_allocates_anything() {
+    for name in ["demo", "demo-norm", "monai_unet_16_256_res2"] {
+        let model = network::open(&format!("preset:{name}"), None, Some("seeded:1")).unwrap();
+        let schedule = schedule::plan(&model.graph, &[32, 32, 32], 1, Precision::Fp32).unwrap();
+        let plan = EnginePlan {
+            graph: Arc::new(model.graph.clone()),
+            schedule: Arc::new(schedule),
+            n_windows: 6,
+        };
+        let mut engine = CpuEngine::new(2).unwrap();
+        engine.prepare(&plan, model.weights().unwrap()).unwrap();
+        let mut counts = Counts(vec![0; 6]);
+        engine.pass(0, &Ramp, &mut counts, &Control::new()).unwrap();
+        assert_eq!(counts.0[0], counts.0[5], "{name}: {:?}", counts.0);
+        assert_eq!(engine.memory().measured_peak, plan.schedule.arena, "{name}");
+    }
+}
