@@ -458,3 +458,159 @@ fn the_middle_slice_comes_first() {
     assert!((4..=8).contains(&seen[0]), "{seen:?}");
     assert_eq!(seen.len(), 12);
 }
+
+/// Hashes by position (as here), in the order of frames in the file (as peers read Enhanced CT), and without the
+/// intercept of functional groups, which pydicom leaves alone.
+fn hashes_of(l: &Loaded) -> Vec<String> {
+    use sha2::Digest as _;
+    let voxfit::volume::Voxels::I16(values) = &l.volume.voxels else {
+        return Vec::new();
+    };
+    let e = l.volume.extent;
+    let slices: Vec<&[i16]> = values.chunks_exact(e.x * e.y).collect();
+    let mut order: Vec<usize> = (0..e.z).collect();
+    order.sort_by_key(|&k| l.slices[k].frame);
+    let hash = |add: i16| {
+        let mut h = sha2::Sha256::new();
+        for &k in &order {
+            for v in slices[k] {
+                h.update(v.wrapping_add(add).to_le_bytes());
+            }
+        }
+        hex::encode(h.finalize())
+    };
+    let mut all = vec![l.hu_sha256().unwrap()];
+    if e.z > 1 {
+        all.extend([hash(0), hash(1024)]);
+    }
+    all
+}
+
+/// Every file of a set with truth for each file alone: values as pydicom says, or a refusal with a reason.
+fn file_by_file(set: &str, known: &[(&str, &str)]) {
+    let Some(folder) = shared(set) else { return };
+    let truth = json(&folder.join("truth.json"));
+    let mut wrong = Vec::new();
+    for (name, want) in truth["files"].as_object().unwrap() {
+        let path = folder.join(name);
+        if !path.exists() {
+            continue;
+        }
+        let hashes: Vec<&str> = ["pydicom_hu", "simpleitk"]
+            .iter()
+            .filter_map(|k| want[k]["sha256_i16le"].as_str())
+            .collect();
+        let got = scan(&path, &Control::new())
+            .and_then(|s| load(s.best().unwrap(), &Control::new(), &|_| {}));
+        let said = match &got {
+            Ok(l) if hashes_of(l).iter().any(|h| hashes.contains(&h.as_str())) => {
+                "right".to_owned()
+            }
+            Ok(l) => format!("values {:?} to {:?}", l.hu_min, l.hu_max),
+            Err(e) => e.to_string(),
+        };
+        let expected = known
+            .iter()
+            .find(|(n, _)| name.ends_with(n))
+            .map_or("right", |(_, e)| e);
+        if !said.contains(expected) {
+            wrong.push(format!("{name}: {said}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{set}:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn one_ct_in_fifteen_syntaxes_is_right_or_refused_with_the_reason() {
+    file_by_file(
+        "ct_all_syntaxes",
+        &[
+            ("jpeg_baseline.51.dcm", "12 bits"),
+            ("1.2.840.10008.1.2.4.51.dcm", "12 bits"),
+            ("1.2.840.10008.1.2.4.53.dcm", "retired"),
+            ("1.2.840.10008.1.2.4.55.dcm", "retired"),
+            // Rescaled by 32.1216: fractional, so there is no hash of int16.
+            ("1.2.840.10008.1.2.4.50.dcm", "values Some(-3083.352) to"),
+            ("US-YBR_FULL_422-EVRLE.dcm", "colour pictures"),
+            ("no-pixel-data.dcm", "without pixel data"),
+            ("no-pixel-spacing.dcm", "colour palette"),
+        ],
+    );
+}
+
+#[test]
+fn fragments_with_and_without_an_offset_table_are_right() {
+    file_by_file(
+        "encapsulated_fragments",
+        &[
+            ("jpeg_baseline.51.dcm", "12 bits"),
+            ("IM00001.fragmented_no_bot_jpeg_baseline.50.dcm", "colour"),
+            ("IM00001.implicit_little_endian.dcm", "colour"),
+            ("README.md", "a text file"),
+        ],
+    );
+}
+
+#[test]
+fn odd_files_are_right_or_refused_with_the_reason() {
+    let no_pixels = "without pixel data";
+    file_by_file(
+        "pydicom_odd",
+        &[
+            ("ExplVR_BigEnd.dcm", "colour"),
+            ("ExplVR_BigEndNoMeta.dcm", no_pixels),
+            ("ExplVR_LitEndNoMeta.dcm", no_pixels),
+            ("HTJ2KLossless_08_RGB.dcm", "colour"),
+            ("HTJ2K_08_RGB.dcm", "colour"),
+            ("JPEG2000-embedded-sequence-delimiter.dcm", "are damaged"),
+            ("MR_truncated.dcm", "expected 8192 bytes, found 8130"),
+            ("UN_sequence.dcm", "no DICOM data set"),
+            ("badVR.dcm", "frames is no number (\"1A\")"),
+            ("empty_charset_LEI.dcm", no_pixels),
+            ("liver_nonbyte_aligned.dcm", "1 bits for each value"),
+            ("meta_missing_tsyntax.dcm", "without rows"),
+            ("nested_priv_SQ.dcm", "without rows"),
+            ("no_meta.dcm", "does not start as DICOM does"),
+            ("no_meta_group_length.dcm", no_pixels),
+            ("rtdose.dcm", "values Some(795000.0)"),
+            (
+                "rtplan_truncated.dcm",
+                "ends inside the element (300A,00B0)",
+            ),
+            ("rtstruct.dcm", no_pixels),
+            ("test-SR.dcm", no_pixels),
+            ("waveform_ecg.dcm", no_pixels),
+        ],
+    );
+}
+
+#[test]
+fn a_dicomdir_is_followed_and_never_taken_for_a_slice() {
+    let Some(folder) = shared("philips_study") else {
+        return;
+    };
+    let by_directory = scanned(&folder.join("DICOMDIR"));
+    let best = by_directory.best().unwrap();
+    assert_eq!((best.size.z, best.usable), (28, true));
+    let Some(folder) = shared("pydicom_dicomdir") else {
+        return;
+    };
+    for name in [
+        "DICOMDIR",
+        "DICOMDIR-bigEnd",
+        "DICOMDIR-implicit",
+        "DICOMDIR-nooffset",
+        "DICOMDIR-nopatient",
+        "DICOMDIR-reordered",
+    ] {
+        let scan = scan(&folder.join(name), &Control::new());
+        let n: usize = match &scan {
+            Ok(s) => s.series.iter().map(|i| i.size.z).sum(),
+            Err(e) => panic!("{name}: {e}"),
+        };
+        assert!(n > 0, "{name}");
+    }
+    let empty = scan(&folder.join("DICOMDIR-empty.dcm"), &Control::new());
+    println!("{empty:?}");
+    assert!(empty.is_err());
+}

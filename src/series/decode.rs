@@ -69,6 +69,51 @@ impl PixelDataObject for OneFrame<'_> {
     }
 }
 
+/// JPEG processes that the standard has retired and no decoder here reads.
+const RETIRED: [(&str, &str); 11] = [
+    (
+        "1.2.840.10008.1.2.4.52",
+        "JPEG extended (processes 3 and 5)",
+    ),
+    (
+        "1.2.840.10008.1.2.4.53",
+        "JPEG spectral selection (processes 6 and 8)",
+    ),
+    (
+        "1.2.840.10008.1.2.4.54",
+        "JPEG spectral selection (processes 7 and 9)",
+    ),
+    (
+        "1.2.840.10008.1.2.4.55",
+        "JPEG full progression (processes 10 and 12)",
+    ),
+    (
+        "1.2.840.10008.1.2.4.56",
+        "JPEG full progression (processes 11 and 13)",
+    ),
+    ("1.2.840.10008.1.2.4.58", "JPEG lossless (process 15)"),
+    (
+        "1.2.840.10008.1.2.4.59",
+        "JPEG extended, hierarchical (processes 16 and 18)",
+    ),
+    (
+        "1.2.840.10008.1.2.4.60",
+        "JPEG extended, hierarchical (processes 17 and 19)",
+    ),
+    (
+        "1.2.840.10008.1.2.4.61",
+        "JPEG spectral selection, hierarchical (processes 20 and 22)",
+    ),
+    (
+        "1.2.840.10008.1.2.4.63",
+        "JPEG full progression, hierarchical (processes 24 and 26)",
+    ),
+    (
+        "1.2.840.10008.1.2.4.65",
+        "JPEG lossless, hierarchical (process 28)",
+    ),
+];
+
 /// Decodes one frame to little-endian words into `out` (cleared first).
 pub(super) fn decode(
     syntax: &str,
@@ -77,6 +122,11 @@ pub(super) fn decode(
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     out.clear();
+    if let Some((_, name)) = RETIRED.iter().find(|(uid, _)| *uid == syntax) {
+        return Err(format!(
+            "pixels are stored as {name} ({syntax}), a retired process that is not supported; convert the files to an uncompressed transfer syntax"
+        ));
+    }
     let known = TransferSyntaxRegistry
         .get(syntax)
         .ok_or_else(|| format!("an unknown transfer syntax ({syntax})"))?;

@@ -487,17 +487,20 @@ fn padding(set: &DataSet<'_>, signed: bool) -> Option<(i64, i64)> {
 impl Pixels {
     /// Bytes of one native frame; `None` beyond 64 bits.
     pub(super) fn frame_bytes(&self) -> Option<u64> {
+        Some(self.frame_bits()?.div_ceil(8))
+    }
+
+    fn frame_bits(&self) -> Option<u64> {
         // Two chroma samples for each pair of pixels.
         let samples = if self.photometric.ends_with("422") {
             2
         } else {
             self.samples as u64
         };
-        let bits = (self.rows as u64)
+        (self.rows as u64)
             .checked_mul(self.columns as u64)?
             .checked_mul(samples)?
-            .checked_mul(u64::from(self.bits_allocated))?;
-        Some(bits.div_ceil(8))
+            .checked_mul(u64::from(self.bits_allocated))
     }
 }
 
@@ -517,9 +520,10 @@ fn check_length(p: &Pixels, file_length: u64) -> Result<(), String> {
         };
     };
     let expected = p
-        .frame_bytes()
+        .frame_bits()
         .and_then(|b| b.checked_mul(p.frames as u64))
-        .ok_or("an image larger than any file")?;
+        .ok_or("an image larger than any file")?
+        .div_ceil(8);
     let found = left.min(length);
     if found < expected {
         return Err(format!(

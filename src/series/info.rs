@@ -235,6 +235,13 @@ impl SeriesInfo {
         }))
     }
 
+    /// Whether the files ask for an inverted grey ramp (MONOCHROME1); values are the same either way.
+    pub fn inverted(&self) -> bool {
+        self.warnings
+            .iter()
+            .any(|w| w.code == WarningCode::Inverted)
+    }
+
     /// One line that tells the series from its neighbours: description, size, step.
     pub fn label(&self) -> String {
         let name = if self.description.is_empty() {

@@ -12,6 +12,10 @@ mod group;
 mod header;
 mod info;
 mod load;
+#[cfg(test)]
+mod made;
+#[cfg(test)]
+mod reports;
 mod scan;
 mod stack;
 mod steps;
