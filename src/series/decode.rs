@@ -69,6 +69,9 @@ impl PixelDataObject for OneFrame<'_> {
     }
 }
 
+/// JPEG extended, processes 2 (8 bits) and 4 (12 bits).
+const EXTENDED: &str = "1.2.840.10008.1.2.4.51";
+
 /// JPEG processes that the standard has retired and no decoder here reads.
 const RETIRED: [(&str, &str); 11] = [
     (
@@ -126,6 +129,10 @@ pub(super) fn decode(
         return Err(format!(
             "pixels are stored as {name} ({syntax}), a retired process that is not supported; convert the files to an uncompressed transfer syntax"
         ));
+    }
+    if syntax == EXTENDED && super::jpeg12::precision(bytes) == Some(12) {
+        return super::jpeg12::decode(bytes, pixels, out)
+            .map_err(|e| format!("pixels stored as 12-bit JPEG are damaged ({e})"));
     }
     let known = TransferSyntaxRegistry
         .get(syntax)

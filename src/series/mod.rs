@@ -11,6 +11,7 @@ mod frames;
 mod group;
 mod header;
 mod info;
+mod jpeg12;
 mod load;
 #[cfg(test)]
 mod made;

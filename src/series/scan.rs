@@ -6,6 +6,7 @@ use super::header::{FileHeader, Parsed, parse};
 use super::{Scan, SeriesError, Skipped};
 use crate::jobs::{Cancelled, Control};
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -136,49 +137,91 @@ fn list(root: &Path, control: &Control) -> Result<(Vec<PathBuf>, Vec<Skipped>), 
     Ok((files, skipped))
 }
 
-fn scan_files(
-    path: &Path,
-    root: &Path,
-    files: Vec<PathBuf>,
-    mut skipped: Vec<Skipped>,
-    control: &Control,
-) -> Result<Scan, SeriesError> {
-    control.set_total(files.len() as u64);
-    let parsed: Vec<(PathBuf, std::io::Result<Parsed>)> = files
-        .into_par_iter()
-        .map(|file| {
-            control.check()?;
-            let parsed = read_header(&file);
-            control.advance(1);
-            Ok((file, parsed))
-        })
-        .collect::<Result<_, Cancelled>>()?;
-    let (mut images, mut damaged) = (Vec::new(), Vec::new());
-    for (file, parsed) in parsed {
+/// What became of the files so far.
+#[derive(Default)]
+struct Sorted {
+    images: Vec<FileHeader>,
+    damaged: Vec<Damaged>,
+    skipped: Vec<Skipped>,
+    /// Files that directories name.
+    named: Vec<PathBuf>,
+}
+
+impl Sorted {
+    fn put(&mut self, root: &Path, file: PathBuf, parsed: std::io::Result<Parsed>, follow: bool) {
         let name = relative(root, &file);
         let (reason, series_uid) = match parsed {
             Ok(Parsed::Image(header)) => {
-                images.push(FileHeader {
+                self.images.push(FileHeader {
                     path: file,
                     name,
                     ..*header
                 });
-                continue;
+                return;
             }
-            Ok(Parsed::Directory(_)) => ("a DICOMDIR, not a slice".to_owned(), None),
+            Ok(Parsed::Directory(references)) => {
+                // Seen: discs whose DICOMDIR names one directory file for each study and series.
+                if follow {
+                    let (files, skipped) = referenced(root, &references);
+                    self.named.extend(files);
+                    self.skipped.extend(skipped);
+                }
+                ("a DICOMDIR, not a slice".to_owned(), None)
+            }
             Ok(Parsed::Other { reason, series_uid } | Parsed::NeedsMore { reason, series_uid }) => {
                 (reason, series_uid)
             }
             Err(e) => (format!("cannot be read ({e})"), None),
         };
-        damaged.push(Damaged {
+        self.damaged.push(Damaged {
             name: name.clone(),
             series_uid,
             reason: reason.clone(),
         });
-        skipped.push(Skipped { file: name, reason });
+        self.skipped.push(Skipped { file: name, reason });
     }
+}
+
+/// Reads the headers of files, and (for a DICOMDIR) of the files that directories among them name.
+fn scan_files(
+    path: &Path,
+    root: &Path,
+    files: Vec<PathBuf>,
+    skipped: Vec<Skipped>,
+    control: &Control,
+) -> Result<Scan, SeriesError> {
+    let follow = !path.is_dir();
+    let mut seen: BTreeSet<PathBuf> = files.iter().cloned().collect();
+    let mut wave = files;
+    let mut sorted = Sorted {
+        skipped,
+        ..Sorted::default()
+    };
+    while !wave.is_empty() {
+        control.set_total(seen.len() as u64);
+        let parsed: Vec<(PathBuf, std::io::Result<Parsed>)> = wave
+            .into_par_iter()
+            .map(|file| {
+                control.check()?;
+                let parsed = read_header(&file);
+                control.advance(1);
+                Ok((file, parsed))
+            })
+            .collect::<Result<_, Cancelled>>()?;
+        for (file, parsed) in parsed {
+            sorted.put(root, file, parsed, follow);
+        }
+        wave = std::mem::take(&mut sorted.named);
+        wave.retain(|f| seen.insert(f.clone()));
+    }
+    let Sorted {
+        images,
+        damaged,
+        mut skipped,
+        ..
+    } = sorted;
     skipped.sort_by(|a, b| a.file.cmp(&b.file));
+    skipped.dedup();
     if images.is_empty() {
         return Err(SeriesError::NoImages {
             path: path.to_owned(),
