@@ -12,7 +12,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .without_time()
         .init();
-    match cli::run(std::env::args_os()) {
+    match cli::start(std::env::args_os()) {
         Action::Done(code) => code,
         Action::Window(_) => cli::no_window(),
     }

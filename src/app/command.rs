@@ -8,7 +8,6 @@ use super::view::{Filter, Layer, SortBy, Workspace};
 use crate::geometry::{Extent, Plane};
 use crate::memory::Precision;
 use crate::tiling::{Blend, Layout};
-use crate::units::Bytes;
 use std::path::PathBuf;
 
 /// Declares the enum together with the list of its variants, so that a test can hold the table against it.
@@ -107,10 +106,6 @@ commands! {
     SetPrecision(Precision),
     /// Windows per forward pass, or the training batch.
     SetBatch(usize),
-    /// Whether a window may run in tiles.
-    SetTiles(bool),
-    /// The planner stays under this.
-    SetMemoryLimit(Option<Bytes>),
     /// Where outputs are stitched.
     SetStitchOn(StitchOn),
     /// What else the card shows.

@@ -4,7 +4,6 @@ use crate::geometry::Extent;
 use crate::memory::Precision;
 pub use crate::memory::budget::{Display, Mode, Optimizer, Runtime, StitchOn};
 use crate::tiling::{Blend, Layout, TilingSpec};
-use crate::units::Bytes;
 pub use crate::volume::WindowLevel;
 use serde::{Deserialize, Serialize};
 
@@ -60,10 +59,6 @@ pub struct Document {
     pub precision: Precision,
     /// Inference: windows per forward pass; training: batch size.
     pub batch: usize,
-    /// The planner may run a window in tiles.
-    pub tiles: bool,
-    /// The planner stays under this, with tiles if it must.
-    pub memory_limit: Option<Bytes>,
     /// Where outputs are stitched.
     pub stitch_on: StitchOn,
     /// What else the card shows.
@@ -98,8 +93,6 @@ impl Default for Document {
             checkpointing: false,
             precision: Precision::default(),
             batch: 1,
-            tiles: false,
-            memory_limit: None,
             stitch_on: StitchOn::default(),
             display: Display::default(),
             cards: ["rtx-5070-ti", "a100-40gb", "rtx-6000-ada"]
@@ -179,10 +172,15 @@ impl Document {
         let [x, y, z] = self
             .roi_size
             .map(|n| usize::try_from(n.max(0)).unwrap_or(usize::MAX));
+        // The aligned layout derives both; what was chosen for the others stays in the document.
+        let (overlap, blend) = match self.layout {
+            Layout::Aligned => ([0.0; 3], Blend::Constant),
+            Layout::Monai | Layout::Nnunet => (self.overlap, self.blend),
+        };
         Ok(TilingSpec {
             roi_size: Extent::new(x, y, z),
-            overlap: self.overlap,
-            blend: self.blend,
+            overlap,
+            blend,
             layout: self.layout,
         })
     }
@@ -218,12 +216,15 @@ impl Document {
             .join("x")
         };
         say("roi", roi(older.roi_size), roi(self.roi_size));
-        say(
-            "overlap",
-            overlap_text(older.overlap),
-            overlap_text(self.overlap),
-        );
-        say("blend", lower(&older.blend), lower(&self.blend));
+        // In the aligned layout overlap and blend follow from the network and say nothing.
+        if self.layout != Layout::Aligned || older.layout != Layout::Aligned {
+            say(
+                "overlap",
+                overlap_text(older.overlap),
+                overlap_text(self.overlap),
+            );
+            say("blend", lower(&older.blend), lower(&self.blend));
+        }
         say("layout", lower(&older.layout), lower(&self.layout));
         say("precision", lower(&older.precision), lower(&self.precision));
         say("engine", lower(&older.engine), lower(&self.engine));

@@ -8,6 +8,14 @@ pub fn write_whole(what: &'static str, path: &Path, bytes: &[u8]) -> Result<(), 
         .map_err(|e| e.to_string())
 }
 
+/// Reads a plan file; an error is one sentence.
+pub fn read_plan(path: &Path) -> Result<super::Document, String> {
+    std::fs::read(path)
+        .map_err(|e| e.to_string())
+        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|e| e.to_string()))
+        .map_err(|e| format!("expected a .voxplan file: {e}: {}", path.display()))
+}
+
 /// Makes a folder with all above it.
 pub fn make_folder(path: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(path)

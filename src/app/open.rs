@@ -45,15 +45,8 @@ pub(super) fn what_is(path: PathBuf) -> News {
 }
 
 fn plan(path: PathBuf) -> News {
-    let read = std::fs::read(&path)
-        .map_err(|e| e.to_string())
-        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|e| e.to_string()));
-    match read {
-        Ok(document) => News::Plan(path, document),
-        Err(e) => News::Said(
-            Severity::Error,
-            "The plan cannot be read".to_owned(),
-            format!("expected a .voxplan file: {e}: {}", path.display()),
-        ),
+    match super::files::read_plan(&path) {
+        Ok(document) => News::Plan(path, Box::new(document)),
+        Err(e) => News::Said(Severity::Error, "The plan cannot be read".to_owned(), e),
     }
 }

@@ -140,13 +140,6 @@ pub fn bytes(text: &str) -> Result<Bytes, String> {
     Ok(Bytes(all.round() as u64))
 }
 
-pub(super) fn memory_limit(text: &str, _: &State) -> Parsed {
-    if text.trim().eq_ignore_ascii_case("none") {
-        return Ok(Command::SetMemoryLimit(None));
-    }
-    bytes(text).map(|b| Command::SetMemoryLimit(Some(b)))
-}
-
 fn card(text: &str, s: &State) -> Result<String, String> {
     let id = text.trim().to_ascii_lowercase();
     if s.knows_card(&id) {

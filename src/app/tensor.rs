@@ -71,7 +71,11 @@ pub fn read(path: &Path) -> Result<Tensor, TensorError> {
                 "it says {shape:?} values and ends before them"
             )));
         }
-        npy.into_vec::<f32>().map_err(|e| format(e.to_string()))?
+        npy.into_vec::<f32>().map_err(|e| {
+            format(format!(
+                "it says {shape:?} values and ends before them ({e})"
+            ))
+        })?
     } else {
         return Err(format(format!(
             "found {text}; convert it with .astype(numpy.float32)"

@@ -315,13 +315,3 @@ pub(super) fn saved(title: &str, path: &std::path::Path, done: Result<(), String
         Err(e) => News::Said(Severity::Error, "Nothing was written".to_owned(), e),
     }
 }
-
-impl State {
-    fn start_report(&mut self, path: &std::path::Path) {
-        self.say(
-            Severity::Error,
-            "Nothing was written",
-            format!("reports are not written yet: {}", path.display()),
-        );
-    }
-}

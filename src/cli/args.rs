@@ -2,6 +2,8 @@
 
 use crate::app::{Startup, Workspace};
 use crate::geometry::Extent;
+use crate::memory::Precision;
+use crate::memory::budget::{Display, Mode, Optimizer, Runtime, StitchOn};
 use crate::tiling::{Blend, Layout, parse_overlap, parse_roi};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -25,8 +27,20 @@ pub(super) enum Verb {
     Series(SeriesArgs),
     /// A network's facts.
     Network(NetworkArgs),
+    /// Writes a series as NIfTI.
+    Volume(VolumeArgs),
+    /// What a plan asks of memory, and the verdict per card.
+    Budget(BudgetArgs),
     /// Where windows go.
     Windows(WindowsArgs),
+    /// Windowed inference, and the result file.
+    Run(RunArgs),
+    /// The embedded study and network, the whole path.
+    Demo(DemoArgs),
+    /// One self-contained page from results and plans.
+    Report(ReportArgs),
+    /// A line through measured peaks, and the largest batch per card.
+    Calibrate(CalibrateArgs),
     /// The catalogue of cards.
     Cards(CardsArgs),
     /// What can run here, and why not.
@@ -243,4 +257,140 @@ fn layout(text: &str) -> Result<Layout, String> {
             "a layout is monai, nnunet or aligned; found \"{text}\""
         )),
     }
+}
+
+/// Declares the words of an option and what each stands for.
+macro_rules! words {
+    ($name:ident => $target:ty { $($word:ident => $value:expr),+ $(,)? }) => {
+        #[derive(Clone, Copy, Debug, clap::ValueEnum)]
+        pub(super) enum $name { $($word),+ }
+        impl From<$name> for $target {
+            fn from(word: $name) -> Self {
+                match word { $($name::$word => $value),+ }
+            }
+        }
+    };
+}
+
+words!(RuntimeWord => Runtime { Voxfit => Self::Voxfit, Pytorch => Self::Pytorch });
+words!(ModeWord => Mode { Inference => Self::Inference, Training => Self::Training });
+words!(PrecisionWord => Precision { Fp32 => Self::Fp32, Fp16 => Self::Fp16, Bf16 => Self::Bf16, Amp => Self::Amp });
+words!(OptimizerWord => Optimizer { None => Self::None, Sgd => Self::Sgd, Adam => Self::Adam, Adamw => Self::AdamW });
+words!(StitchWord => StitchOn { Card => Self::Card, Host => Self::Host });
+words!(DisplayWord => Display { Headless => Self::Headless, Desktop => Self::Desktop, Windows => Self::Windows });
+
+#[derive(Debug, Args)]
+pub(super) struct BudgetArgs {
+    /// A file or preset:NAME.
+    pub(super) model: String,
+    /// Window size; 0 or -1 means the whole axis of --volume.
+    #[arg(long, value_parser = parse_roi_text, allow_hyphen_values = true)]
+    pub(super) roi_size: Extent,
+    /// Size of the volume that is stitched.
+    #[arg(long, value_parser = size)]
+    pub(super) volume: Option<Extent>,
+    #[arg(long, value_enum, default_value = "voxfit")]
+    pub(super) runtime: RuntimeWord,
+    #[arg(long, value_enum, default_value = "inference")]
+    pub(super) mode: ModeWord,
+    #[arg(long, value_enum, default_value = "fp32")]
+    pub(super) precision: PrecisionWord,
+    /// Windows per forward pass, or the training batch.
+    #[arg(long, default_value_t = 1)]
+    pub(super) batch: usize,
+    #[arg(long, value_enum, default_value = "none")]
+    pub(super) optimizer: OptimizerWord,
+    /// Activations are computed twice and kept once.
+    #[arg(long)]
+    pub(super) checkpointing: bool,
+    #[arg(long, value_enum, default_value = "host")]
+    pub(super) stitch_on: StitchWord,
+    /// What else the card shows.
+    #[arg(long, value_enum, default_value = "headless")]
+    pub(super) display: DisplayWord,
+    /// Cards by id; with cards named, exit 1 says that one of them is over.
+    #[arg(long, num_args = 1.., value_delimiter = ',')]
+    pub(super) card: Vec<String>,
+    #[command(flatten)]
+    pub(super) files: ModelArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct VolumeArgs {
+    /// A study: DICOM, NIfTI, MHD, npy, or phantom:XxYxZ[:SEED].
+    pub(super) path: String,
+    /// One of several series: UID or UID#part.
+    #[arg(long)]
+    pub(super) series: Option<String>,
+    /// F.nii or F.nii.gz.
+    #[arg(long)]
+    pub(super) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// DICOM, NIfTI, MHD, npy, or phantom:XxYxZ[:SEED].
+    pub(super) study: String,
+    /// A file or preset:NAME.
+    pub(super) model: String,
+    /// One of several series: UID or UID#part.
+    #[arg(long)]
+    pub(super) series: Option<String>,
+    /// A plan file, under what is given here.
+    #[arg(long)]
+    pub(super) plan: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) choice: WindowChoice,
+    /// Windows per forward pass.
+    #[arg(long)]
+    pub(super) batch: Option<usize>,
+    /// auto, cpu or cuda.
+    #[arg(long, default_value = "auto", value_parser = ["auto", "cpu", "cuda"])]
+    pub(super) engine: String,
+    #[arg(long, value_enum, default_value = "fp32")]
+    pub(super) precision: PrecisionWord,
+    /// One window may cover the whole volume, in this run.
+    #[arg(long)]
+    pub(super) allow_single_pass: bool,
+    /// Threads of the CPU engine; 0 takes all cores.
+    #[arg(long, default_value_t = 0)]
+    pub(super) threads: usize,
+    /// The result file.
+    #[arg(long)]
+    pub(super) out: PathBuf,
+    /// Labels of a segmentation, as NIfTI.
+    #[arg(long)]
+    pub(super) labels: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: ModelArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DemoArgs {
+    /// Without a window: writes result, report and pictures.
+    #[arg(long, requires = "out")]
+    pub(super) headless: bool,
+    /// Folder for them.
+    #[arg(long)]
+    pub(super) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReportArgs {
+    /// Result files, plans, networks.
+    #[arg(required = true)]
+    pub(super) inputs: Vec<PathBuf>,
+    /// The page.
+    #[arg(long)]
+    pub(super) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CalibrateArgs {
+    /// X=BYTES,X=BYTES,... (X = batch, slices, voxels).
+    #[arg(long)]
+    pub(super) points: String,
+    /// Cards by id.
+    #[arg(long, num_args = 1.., value_delimiter = ',')]
+    pub(super) card: Vec<String>,
 }

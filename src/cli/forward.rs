@@ -95,7 +95,7 @@ pub(super) fn run(args: &ForwardArgs, json: bool) -> Result<u8, Failure> {
 }
 
 /// The engine of this name. `auto` takes CUDA only where it can run a network.
-fn pick(name: &str, threads: usize) -> Result<Box<dyn Engine>, Failure> {
+pub(super) fn pick(name: &str, threads: usize) -> Result<Box<dyn Engine>, Failure> {
     if name == "cuda" {
         let reason = engine::probe()
             .into_iter()

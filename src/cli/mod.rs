@@ -1,14 +1,20 @@
 //! Subcommands, each a twin of something that the window does. Results to stdout, progress and warnings to stderr.
 
 mod args;
+mod budget;
+mod calibrate;
 mod cards;
+mod demo;
 mod engines;
 mod failure;
 mod forward;
 mod network;
 mod output;
 mod progress;
+mod report;
+mod run;
 mod series;
+mod volume;
 mod windows;
 
 use args::{Cli, Verb};
@@ -27,7 +33,7 @@ pub enum Action {
 }
 
 /// Reads the arguments (the first one is the program) and runs the command that they name, unless it is the window that they ask for.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Action {
+pub fn start(arguments: impl IntoIterator<Item = OsString>) -> Action {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(e) => {
@@ -37,8 +43,18 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Action {
     };
     let json = cli.json;
     let done = match cli.verb {
+        None if json => Err(Failure::new(
+            failure::USAGE,
+            "--json needs a command; `voxfit --help` lists them",
+        )),
         None => return Action::Window(crate::app::Startup::default()),
         Some(Verb::Open(open)) => return Action::Window(open.startup()),
+        Some(Verb::Demo(demo)) if !demo.headless => {
+            return Action::Window(crate::app::Startup {
+                demo: true,
+                ..Default::default()
+            });
+        }
         Some(verb) => dispatch(verb, json),
     };
     Action::Done(match done {
@@ -53,7 +69,13 @@ fn dispatch(verb: Verb, json: bool) -> Result<u8, Failure> {
         Verb::Open(_) => Ok(0),
         Verb::Series(a) => series::run(&a, json),
         Verb::Network(a) => network::run(&a, json),
+        Verb::Volume(a) => volume::run(&a, json),
+        Verb::Budget(a) => budget::run(&a, json),
         Verb::Windows(a) => windows::run(&a, json),
+        Verb::Run(a) => run::run(&a, json),
+        Verb::Demo(a) => demo::run(&a, json),
+        Verb::Report(a) => report::run(&a, json),
+        Verb::Calibrate(a) => calibrate::run(&a, json),
         Verb::Cards(a) => cards::run(&a, json),
         Verb::Engines => engines::run(json),
         Verb::Forward(a) => forward::run(&a, json),

@@ -169,20 +169,6 @@ pub(super) fn training() -> Vec<CommandInfo> {
             "The card shows a Windows desktop.",
         )
         .palette_only(),
-        now(
-            M,
-            Command::SetTiles(true),
-            "Tiles on",
-            "A window may run in tiles to save memory.",
-        )
-        .palette_only(),
-        now(
-            M,
-            Command::SetTiles(false),
-            "Tiles off",
-            "A window runs as one piece.",
-        )
-        .palette_only(),
     ]
 }
 
@@ -207,13 +193,6 @@ pub(super) fn plan_typed() -> Vec<CommandInfo> {
         typed(M, "SetBatch", "Batch", "1", |t, _| {
             parse::count(t).map(Command::SetBatch)
         }),
-        typed(
-            M,
-            "SetMemoryLimit",
-            "Memory limit",
-            "8 GiB, or none",
-            parse::memory_limit,
-        ),
         typed(
             M,
             "ToggleCard",

@@ -1,0 +1,162 @@
+//! `voxfit budget`: what a plan asks of memory, and the verdict per card.
+
+use super::args::BudgetArgs;
+use super::failure::{Failure, USAGE};
+use super::output::{self, Align};
+use crate::geometry::Extent;
+use crate::hardware::{BudgetOnCards, Card, Catalogue, verdict_words};
+use crate::memory::Verdict;
+use crate::memory::budget::{BudgetRequest, PartName};
+use crate::memory::planner::Planner;
+use crate::network::{self, Model, facts};
+use crate::study::prepared_size;
+use crate::tiling::Facts;
+use crate::units::Bytes;
+
+pub(super) fn run(args: &BudgetArgs, json: bool) -> Result<u8, Failure> {
+    let model = network::open(
+        &args.model,
+        args.files.manifest.as_deref(),
+        args.files.weights.as_deref(),
+    )?;
+    let catalogue = Catalogue::builtin();
+    let cards = if args.card.is_empty() {
+        catalogue.shown_by_default()
+    } else {
+        args.card
+            .iter()
+            .map(|id| catalogue.get(id))
+            .collect::<Result<Vec<_>, _>>()?
+    };
+    let made = make(args, &model, &cards)?;
+    if json {
+        output::print_json(&made);
+    } else {
+        print(args, &made, &cards);
+    }
+    let over = made.cards.iter().any(|c| c.verdict == Verdict::Over);
+    Ok(u8::from(over && !args.card.is_empty()))
+}
+
+/// The budget of the arguments on these cards.
+fn make(args: &BudgetArgs, model: &Model, cards: &[&Card]) -> Result<BudgetOnCards, Failure> {
+    let facts = Facts::of(&facts::of(&model.graph)?, model.manifest.input.axes);
+    let volume = args
+        .volume
+        .map(|v| prepared_size(v, None, &model.manifest.input, facts.total_stride).padded);
+    let roi_size = whole_axes(args.roi_size, volume)?;
+    let request = BudgetRequest {
+        volume,
+        runtime: args.runtime.into(),
+        mode: args.mode.into(),
+        precision: args.precision.into(),
+        batch: args.batch,
+        optimizer: args.optimizer.into(),
+        checkpointing: args.checkpointing,
+        stitch_on: args.stitch_on.into(),
+        display: args.display.into(),
+        axes: model.manifest.input.axes,
+        ..BudgetRequest::new(&model.graph, roi_size)
+    };
+    let budget = Planner::new(&model.graph).budget(&request)?;
+    Ok(BudgetOnCards::new(&request, budget, cards))
+}
+
+/// The roi with 0 entries filled in from the volume.
+fn whole_axes(roi: Extent, volume: Option<Extent>) -> Result<Extent, Failure> {
+    if !roi.is_empty() {
+        return Ok(roi);
+    }
+    let Some(volume) = volume else {
+        return Err(Failure::new(
+            USAGE,
+            format!("a roi of {roi} means whole axes: add --volume, such as --volume 512x512x192"),
+        ));
+    };
+    Ok(roi.zip(volume, |r, v| if r == 0 { v } else { r }))
+}
+
+fn print(args: &BudgetArgs, made: &BudgetOnCards, cards: &[&Card]) {
+    let gib = |b: Bytes| format!("{:.2}", b.as_gib());
+    let b = &made.budget;
+    let range = |low: Bytes, high: Bytes| {
+        if low == high {
+            gib(high)
+        } else {
+            format!("{} to {}", gib(low), gib(high))
+        }
+    };
+    let need = b.parts.required();
+    output::say(&format!(
+        "{} at roi {}: {} GiB",
+        args.model,
+        args.roi_size,
+        range(need.low, need.high)
+    ));
+    let rows: Vec<Vec<String>> = PartName::ALL
+        .iter()
+        .map(|&name| (name, b.parts.get(name)))
+        .filter(|(_, p)| p.high > Bytes::ZERO)
+        .map(|(name, p)| {
+            vec![
+                name.label().to_owned(),
+                range(p.low, p.high),
+                format!("{:?}", p.source).to_lowercase(),
+            ]
+        })
+        .collect();
+    output::table(
+        &[
+            ("part", Align::Left),
+            ("GiB", Align::Right),
+            ("source", Align::Left),
+        ],
+        &rows,
+    );
+    output::say(&format!(
+        "peak at step {} of {}, {}",
+        b.peak_step.index + 1,
+        b.timeline.len(),
+        b.peak_step.node
+    ));
+    output::say(&format!("host {} GiB", gib(b.host_peak)));
+    output::say("");
+    let rows: Vec<Vec<String>> = made
+        .cards
+        .iter()
+        .zip(cards)
+        .map(|(v, card)| {
+            let word = match v.verdict {
+                Verdict::Fits => "fits",
+                Verdict::Tight => "tight",
+                Verdict::Over => "OVER",
+            };
+            vec![
+                card.short_name().to_owned(),
+                format!("{} card = {} GiB usable", card.nameplate(), gib(v.usable)),
+                word.to_owned(),
+                verdict_words(v),
+            ]
+        })
+        .collect();
+    output::table(
+        &[
+            ("card", Align::Left),
+            ("", Align::Left),
+            ("verdict", Align::Left),
+            ("", Align::Left),
+        ],
+        &rows,
+    );
+    for f in &b.fixes {
+        output::say(&format!(
+            "fix: {} needs {} GiB ({})",
+            f.change,
+            range(f.required_low, f.required),
+            f.exactness
+        ));
+    }
+    for c in &b.cliffs {
+        output::warn(&c.text);
+    }
+}

@@ -1,0 +1,79 @@
+//! `voxfit calibrate`: a line through measured peaks, and the largest batch per card.
+
+use super::args::CalibrateArgs;
+use super::failure::{Failure, USAGE};
+use super::output::{self, Align};
+use crate::app::parse::bytes;
+use crate::hardware::{Card, Catalogue};
+use crate::memory::calibrate::{Point, fit};
+use serde_json::{Map, Value, json};
+
+pub(super) fn run(args: &CalibrateArgs, json: bool) -> Result<u8, Failure> {
+    let points = points(&args.points)?;
+    let catalogue = Catalogue::builtin();
+    let cards: Vec<&Card> = if args.card.is_empty() {
+        catalogue.shown_by_default()
+    } else {
+        args.card
+            .iter()
+            .map(|id| catalogue.get(id))
+            .collect::<Result<_, _>>()?
+    };
+    let line = fit(&points)?;
+    let largest: Map<String, Value> = cards
+        .iter()
+        .map(|c| {
+            (
+                c.id.clone(),
+                line.largest(c.usable()).map_or(Value::Null, Value::from),
+            )
+        })
+        .collect();
+    if json {
+        output::print_json(&json!({
+            "intercept": line.intercept,
+            "slope": line.slope,
+            "residuals": line.residuals,
+            "refused": line.refused,
+            "largest_batch": largest,
+        }));
+    } else {
+        output::say(&format!(
+            "bytes = {:.0} + {:.0} X",
+            line.intercept, line.slope
+        ));
+        if let Some(reason) = &line.refused {
+            output::say(reason);
+        }
+        let rows: Vec<Vec<String>> = largest
+            .iter()
+            .map(|(id, n)| {
+                vec![
+                    id.clone(),
+                    n.as_u64()
+                        .map_or_else(|| "\u{2014}".to_owned(), |n| n.to_string()),
+                ]
+            })
+            .collect();
+        output::table(&[("card", Align::Left), ("largest X", Align::Right)], &rows);
+    }
+    Ok(u8::from(line.refused.is_some()))
+}
+
+fn points(text: &str) -> Result<Vec<Point>, Failure> {
+    text.split(',')
+        .map(|p| {
+            let wrong = || {
+                Failure::new(
+                    USAGE,
+                    format!("a point is X=BYTES, such as 2=8 GiB; found \"{p}\""),
+                )
+            };
+            let (x, b) = p.split_once('=').ok_or_else(wrong)?;
+            Ok(Point {
+                x: x.trim().parse().map_err(|_not_a_number| wrong())?,
+                bytes: bytes(b).map_err(|_not_a_size| wrong())?.0 as f64,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,164 @@
+//! `voxfit run`: windowed inference, and the result file.
+
+use super::args::RunArgs;
+use super::failure::{Failure, USAGE};
+use super::output::{self, Align};
+use super::progress;
+use crate::app::files;
+use crate::engine::Engine;
+use crate::exchange::nifti;
+use crate::exchange::result::{RunResult, check_writable};
+use crate::geometry::Affine;
+use crate::memory::Precision;
+use crate::network::{self, Model};
+use crate::study::{self, LabelMask, Ran, RunSpec, StudyError};
+use crate::tiling::TilingSpec;
+use crate::volume::{Volume, Voxels};
+use std::path::Path;
+
+impl From<StudyError> for Failure {
+    fn from(e: StudyError) -> Self {
+        Self::new(e.exit_code(), e.to_string())
+    }
+}
+
+pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
+    let precision: Precision = args.precision.into();
+    if precision != Precision::Fp32 {
+        return Err(Failure::new(
+            USAGE,
+            format!(
+                "the CPU engine runs fp32, found {precision:?}; `voxfit budget` plans the others"
+            )
+            .to_lowercase(),
+        ));
+    }
+    check_writable("result", &args.out)?;
+    if let Some(labels) = &args.labels {
+        check_writable("label file", labels)?;
+    }
+    let model = network::open(
+        &args.model,
+        args.files.manifest.as_deref(),
+        args.files.weights.as_deref(),
+    )?;
+    let spec = spec(args, &model)?;
+    let engine = super::forward::pick(&args.engine, args.threads)?;
+    let opened = progress::with("slices", |c| {
+        study::open(&args.study, args.series.as_deref(), c)
+    })?;
+    for w in &opened.warnings {
+        output::warn(&w.text);
+    }
+    let mut engine = Some(engine);
+    let ran: Ran = progress::with("windows", |c| {
+        let Some(mut engine) = engine.take() else {
+            return Err(Failure::new(USAGE, "the engine was already used"));
+        };
+        let engine: &mut dyn Engine = engine.as_mut();
+        study::run(&opened, &model, &spec, engine, c).map_err(Failure::from)
+    })?;
+    for w in &ran.result.warnings {
+        output::warn(&w.text);
+    }
+    if let Some(path) = &args.labels {
+        write_labels(&ran, path)?;
+    }
+    ran.result.write(&args.out)?;
+    if json {
+        output::print_json(&ran.result);
+    } else {
+        print(&ran.result, &args.out);
+    }
+    Ok(0)
+}
+
+/// What was asked for, over the plan file, over the manifest.
+fn spec(args: &RunArgs, model: &Model) -> Result<RunSpec, Failure> {
+    let mut spec = RunSpec::of(model);
+    if let Some(path) = &args.plan {
+        let plan = files::read_plan(path).map_err(|e| Failure::new(super::failure::DATA, e))?;
+        spec.tiling = plan
+            .tiling_spec()
+            .map_err(|e| Failure::new(super::failure::DATA, e.to_string()))?;
+        spec.batch = plan.batch;
+    }
+    let defaults: TilingSpec = spec.tiling;
+    spec.tiling = args.choice.choice().over(&defaults)?;
+    spec.batch = args.batch.unwrap_or(spec.batch);
+    if spec.batch == 0 {
+        return Err(Failure::new(USAGE, "--batch is 1 or more, found 0"));
+    }
+    spec.allow_single_pass = args.allow_single_pass;
+    Ok(spec)
+}
+
+fn write_labels(ran: &Ran, path: &Path) -> Result<(), Failure> {
+    let Some(mask) = &ran.labels else {
+        return Err(Failure::new(
+            USAGE,
+            "this network finds boxes, so there are no labels to write; leave --labels out",
+        ));
+    };
+    nifti::write(&label_volume(mask, ran.prepared_affine), path)?;
+    Ok(())
+}
+
+fn label_volume(mask: &LabelMask, affine: Affine) -> Volume {
+    Volume {
+        extent: mask.extent,
+        affine,
+        voxels: Voxels::I16(mask.values.iter().map(|&v| i16::from(v)).collect()),
+        padding: None,
+        is_hu: false,
+        z_spacing_known: true,
+    }
+}
+
+fn print(r: &RunResult, out: &Path) {
+    output::say(&format!(
+        "{} windows of {}, {:.1} s on {}, {} planned = {} allocated, {}",
+        r.n_windows,
+        r.plan.roi_size,
+        r.seconds,
+        r.engine,
+        r.memory.planned,
+        r.memory.allocated,
+        r.exactness.verdict
+    ));
+    let rows: Vec<Vec<String>> = r
+        .detections
+        .iter()
+        .enumerate()
+        .map(|(i, d)| {
+            let [x, y, z] = d.center_in_patient;
+            let longest = d.size_mm.iter().copied().fold(0.0, f64::max);
+            vec![
+                (i + 1).to_string(),
+                d.label.clone(),
+                format!("{:.2}", d.score),
+                output::number(Some(longest), 1),
+                output::number(d.seam_distance, 1),
+                [x, y, z].map(|v| output::number(Some(v), 1)).join(", "),
+            ]
+        })
+        .collect();
+    output::table(
+        &[
+            ("#", Align::Right),
+            ("label", Align::Left),
+            ("score", Align::Right),
+            ("size mm", Align::Right),
+            ("seam mm", Align::Right),
+            ("center mm, LPS", Align::Right),
+        ],
+        &rows,
+    );
+    for (name, voxels) in &r.labels {
+        output::say(&format!(
+            "{name}: {} voxels",
+            crate::units::with_thousands(*voxels)
+        ));
+    }
+    output::say(&format!("result: {}", out.display()));
+}

@@ -1,0 +1,53 @@
+//! `voxfit volume`: writes a series as `NIfTI`.
+
+use super::args::VolumeArgs;
+use super::failure::{DATA, Failure, USAGE, WRITE};
+use super::{output, progress};
+use crate::exchange::{VolumeFileError, nifti};
+use crate::study;
+use serde_json::json;
+
+impl From<VolumeFileError> for Failure {
+    fn from(e: VolumeFileError) -> Self {
+        let code = match &e {
+            VolumeFileError::Write { .. } => WRITE,
+            VolumeFileError::Ending { .. } => USAGE,
+            VolumeFileError::Memory { .. } => super::failure::TEMPORARY,
+            VolumeFileError::Cancelled(_) => super::failure::CANCELLED,
+            _ => DATA,
+        };
+        Self::new(code, e.to_string())
+    }
+}
+
+pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
+    if !nifti::is_nifti(&args.out) {
+        return Err(Failure::new(
+            USAGE,
+            format!(
+                "the volume is written as NIfTI: end --out in .nii or .nii.gz, found {}",
+                args.out.display()
+            ),
+        ));
+    }
+    let opened = progress::with("slices", |c| {
+        study::open(&args.path, args.series.as_deref(), c)
+    })?;
+    for w in &opened.warnings {
+        output::warn(&w.text);
+    }
+    nifti::write(&opened.volume, &args.out)?;
+    let (size, spacing) = (opened.volume.extent, opened.volume.affine.spacing_mm());
+    if json {
+        output::print_json(&json!({ "out": args.out, "size": size, "spacing_mm": spacing }));
+    } else {
+        output::say(&format!(
+            "{size}, {:.3} x {:.3} x {:.3} mm: {}",
+            spacing[0],
+            spacing[1],
+            spacing[2],
+            args.out.display()
+        ));
+    }
+    Ok(0)
+}
