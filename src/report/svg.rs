@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 const FONT: &str = "Inter, 'Segoe UI', 'Noto Sans', sans-serif";
 const NAMES: f64 = 200.0;
-const VERDICTS: f64 = 190.0;
+const VERDICTS: f64 = 260.0;
 const HEAD: f64 = 76.0;
 const PITCH: f64 = 37.0;
 
@@ -174,16 +174,25 @@ pub fn budget(chart: &BudgetChart, width: f64) -> String {
 }
 
 fn part_names(svg: &mut Svg, chart: &BudgetChart, x: &impl Fn(f64) -> f64) {
+    // Names of one line never touch: a later one moves right, its leader stays at the part.
+    let mut free = [0.0_f64; 2];
     for label in &chart.labels {
-        let y = if label.line == 0 { 42.0 } else { 60.0 };
+        let line = label.line.min(1);
+        let y = if line == 0 { 42.0 } else { 60.0 };
         let at = x(label.at);
-        svg.line([at, y + 4.0, at, HEAD + 8.0], label.color, 1.0, "none");
-        let t = caption(label.color);
-        if label.ends_there {
-            svg.text([at, y], &label.text, t.anchor("end"));
+        let wide = 6.4 * label.text.chars().count() as f64;
+        let begin = if label.ends_there {
+            at - wide
         } else {
-            svg.text([at + 4.0, y], &label.text, t);
+            at + 4.0
+        };
+        let begin = begin.max(free[line]);
+        free[line] = begin + wide + 16.0;
+        svg.line([at, y + 4.0, at, HEAD + 8.0], label.color, 1.0, "none");
+        if begin > at + 4.0 {
+            svg.line([at, y + 4.0, begin, y + 4.0], label.color, 1.0, "none");
         }
+        svg.text([begin, y], &label.text, caption(label.color));
     }
 }
 
