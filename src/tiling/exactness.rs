@@ -284,6 +284,13 @@ pub fn warnings(
         ));
     }
     spacing_warning(plan, spacing_mm, &mut out);
+    let times = plan.n_windows() as f64 * plan.roi.voxels() as f64 / volume.voxels().max(1) as f64;
+    if !plan.is_single_pass() && times >= 3.0 {
+        out.push(PlanWarning::new(
+            "much-computed-twice",
+            format!("each voxel is computed {times:.1} times on average with windows of {roi}; a larger roi or a smaller overlap computes less"),
+        ));
+    }
     if !facts.known {
         out.push(PlanWarning::new(
             "facts-unknown",
@@ -391,5 +398,109 @@ fn spacing_warning(plan: &TilingPlan, spacing_mm: Option<[f64; 3]>, out: &mut Ve
                 side * s[0], side * s[1], side * s[2]
             ),
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{AxesOrder, TilingSpec, plan};
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts {
+            total_stride: [8; 3],
+            reach_left: [Some(11); 3],
+            reach_right: [Some(7); 3],
+            spatial_norms: Vec::new(),
+            axes: AxesOrder::Xyz,
+            known: true,
+        }
+    }
+
+    fn planned(
+        layout: Layout,
+        blend: Blend,
+        overlap: f64,
+        roi: usize,
+        volume: usize,
+    ) -> TilingPlan {
+        let spec = TilingSpec {
+            roi_size: Extent::cube(roi),
+            overlap: [overlap; 3],
+            blend,
+            layout,
+        };
+        plan(&spec, Extent::cube(volume), &facts()).unwrap()
+    }
+
+    fn verdict(plan: &TilingPlan, facts: &Facts) -> String {
+        forecast(plan, facts).verdict.to_string()
+    }
+
+    #[test]
+    fn each_verdict_has_the_plan_that_earns_it() {
+        use Blend::{Constant, Gaussian};
+        let f = facts();
+        let aligned = planned(Layout::Aligned, Constant, 0.0, 48, 96);
+        assert_eq!(verdict(&aligned, &f), "exact");
+        assert_eq!(forecast(&aligned, &f).halo_needed, [Some(16); 3]);
+        let tight = planned(Layout::Aligned, Constant, 0.0, 16, 96);
+        assert_eq!(verdict(&tight, &f), "needs-halo");
+        let side_by_side = planned(Layout::Monai, Constant, 0.0, 48, 96);
+        assert_eq!(verdict(&side_by_side, &f), "needs-halo");
+        let overlapping = planned(Layout::Monai, Constant, 0.5, 48, 96);
+        assert_eq!(verdict(&overlapping, &f), "blended");
+        let clamped = planned(Layout::Monai, Gaussian, 0.25, 40, 96);
+        assert_eq!(verdict(&clamped, &f), "unaligned");
+        assert_eq!(
+            verdict(&planned(Layout::Monai, Gaussian, 0.0, 0, 96), &f),
+            "blended"
+        );
+        assert_eq!(
+            verdict(&planned(Layout::Monai, Constant, 0.0, 0, 96), &f),
+            "exact"
+        );
+        let mut norm = facts();
+        norm.spatial_norms = vec!["down1.norm".to_owned()];
+        assert_eq!(verdict(&aligned, &norm), "spatial-norm");
+        assert_eq!(forecast(&aligned, &norm).n_passes_exact, Some(2));
+        let mut endless = facts();
+        endless.reach_left[2] = None;
+        assert_eq!(verdict(&aligned, &endless), "approximate");
+        assert_eq!(forecast(&aligned, &endless).halo_needed[2], None);
+    }
+
+    #[test]
+    fn a_volume_in_the_middle_of_its_padding_is_not_what_one_pass_sees() {
+        let small = planned(Layout::Monai, Blend::Constant, 0.0, 64, 48);
+        assert_eq!(verdict(&small, &facts()), "unaligned");
+    }
+
+    #[test]
+    fn what_is_not_known_is_never_called_exact() {
+        let f = Facts::unknown(AxesOrder::Xyz);
+        let aligned = planned(Layout::Aligned, Blend::Constant, 0.0, 48, 96);
+        assert_eq!(verdict(&aligned, &f), "needs-halo");
+    }
+
+    #[test]
+    fn warnings_name_what_is_odd() {
+        let codes = |p: &TilingPlan, mm: [f64; 3]| -> Vec<String> {
+            let all = warnings(p, &facts(), Some(mm));
+            all.into_iter().map(|w| w.code).collect()
+        };
+        let p = planned(Layout::Monai, Blend::Constant, 0.0, 42, 96);
+        assert_eq!(
+            codes(&p, [0.7, 0.7, 2.5]),
+            [
+                "roi-not-divisible",
+                "starts-not-aligned",
+                "overlap-below-reach",
+                "in-plane-context-cut",
+                "anisotropic-spacing"
+            ]
+        );
+        let p = planned(Layout::Monai, Blend::Constant, 0.0, 0, 96);
+        assert_eq!(codes(&p, [1.0; 3]), ["window-covers-volume"]);
     }
 }
