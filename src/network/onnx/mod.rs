@@ -8,6 +8,8 @@ mod proto;
 mod shape_rules;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_bad;
 mod translate;
 mod translate_norms;
 mod wire;

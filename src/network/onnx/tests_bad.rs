@@ -1,0 +1,266 @@
+//! Files written here byte by byte: wrong in one way each, and one right one with open axes.
+
+use super::*;
+use crate::network::{facts, shapes};
+
+fn varint(mut v: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    while v >= 128 {
+        out.push(u8::try_from(v & 127).unwrap() | 128);
+        v >>= 7;
+    }
+    out.push(u8::try_from(v).unwrap());
+    out
+}
+
+fn int(field: u64, v: i64) -> Vec<u8> {
+    [varint(field << 3), varint(v.cast_unsigned())].concat()
+}
+
+fn bytes(field: u64, content: &[u8]) -> Vec<u8> {
+    [
+        varint((field << 3) | 2),
+        varint(content.len() as u64),
+        content.to_vec(),
+    ]
+    .concat()
+}
+
+fn node(op: &str, name: &str, inputs: &[&str], outputs: &[&str]) -> Vec<u8> {
+    let mut n = Vec::new();
+    for i in inputs {
+        n.extend(bytes(1, i.as_bytes()));
+    }
+    for o in outputs {
+        n.extend(bytes(2, o.as_bytes()));
+    }
+    n.extend(bytes(3, name.as_bytes()));
+    n.extend(bytes(4, op.as_bytes()));
+    bytes(1, &n)
+}
+
+/// A stored float tensor; its dimensions may lie.
+fn tensor(name: &str, dims: &[i64], values: &[f32]) -> Vec<u8> {
+    let mut t = Vec::new();
+    for d in dims {
+        t.extend(int(1, *d));
+    }
+    t.extend(int(2, 1));
+    t.extend(bytes(8, name.as_bytes()));
+    let raw: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    t.extend(bytes(9, &raw));
+    bytes(5, &t)
+}
+
+/// An input or output.
+fn value(field: u64, name: &str, dims: &[i64]) -> Vec<u8> {
+    let mut shape = Vec::new();
+    for d in dims {
+        let dim = if *d == OPEN {
+            bytes(2, b"n")
+        } else {
+            int(1, *d)
+        };
+        shape.extend(bytes(1, &dim));
+    }
+    let kind = [int(1, 1), bytes(2, &shape)].concat();
+    bytes(
+        field,
+        &[bytes(1, name.as_bytes()), bytes(2, &bytes(1, &kind))].concat(),
+    )
+}
+
+/// A dimension without a size.
+const OPEN: i64 = i64::MIN;
+
+fn model(parts: &[Vec<u8>]) -> Vec<u8> {
+    let opset = bytes(8, &int(2, 17));
+    [bytes(7, &parts.concat()), opset].concat()
+}
+
+fn refusal(parts: &[Vec<u8>]) -> String {
+    let started = std::time::Instant::now();
+    let error = read(&model(parts), "bad", Path::new("bad.onnx"))
+        .unwrap_err()
+        .to_string();
+    assert!(started.elapsed().as_secs() < 120, "{error}");
+    assert!(error.ends_with("bad.onnx"), "{error}");
+    error
+}
+
+#[test]
+fn open_axes_are_read_and_a_size_is_chosen_later() {
+    let parts = [
+        value(11, "x", &[OPEN, 1, OPEN, OPEN, OPEN]),
+        tensor("w", &[2, 1, 3, 3, 3], &[0.5; 54]),
+        node("Conv", "conv", &["x", "w"], &["a"]),
+        node("Relu", "relu", &["a"], &["y"]),
+        value(12, "y", &[OPEN, 2, OPEN, OPEN, OPEN]),
+    ];
+    let (graph, weights) = read(&model(&parts), "open", Path::new("open.onnx")).unwrap();
+    weights.check(&graph).unwrap();
+    assert_eq!(facts::n_parameters(&graph), 54);
+    let shapes = shapes::infer(&graph, &[7, 9, 11], 3).unwrap();
+    assert_eq!(shapes[graph.outputs[0].index()], [3, 2, 5, 7, 9]);
+}
+
+#[test]
+fn a_cycle_a_missing_tensor_and_a_name_made_twice_are_named() {
+    let x = value(11, "x", &[1, 1, 8, 8, 8]);
+    let y = value(12, "y", &[1, 1, 8, 8, 8]);
+    let cycle = [
+        x.clone(),
+        node("Add", "first", &["x", "b"], &["a"]),
+        node("Relu", "second", &["a"], &["b"]),
+        y.clone(),
+    ];
+    let error = refusal(&cycle);
+    assert!(
+        error.contains("\"first\"") && error.contains("\"b\"") && error.contains("cycle"),
+        "{error}"
+    );
+    let error = refusal(&[
+        x.clone(),
+        node("Conv", "conv", &["x", "w"], &["y"]),
+        y.clone(),
+    ]);
+    assert!(
+        error.contains("\"conv\"") && error.contains("\"w\""),
+        "{error}"
+    );
+    let twice = [
+        x.clone(),
+        node("Relu", "r1", &["x"], &["y"]),
+        node("Relu", "r2", &["x"], &["y"]),
+        y.clone(),
+    ];
+    assert!(refusal(&twice).contains("\"r2\""));
+    let error = refusal(&[x, node("Relu", "r", &["x"], &["z"]), y]);
+    assert!(error.contains("\"y\""), "{error}");
+}
+
+#[test]
+fn sizes_that_lie_are_refused_before_anything_is_allocated_for_them() {
+    let x = value(11, "x", &[1, 1, 8, 8, 8]);
+    let y = value(12, "y", &[1, 1, 8, 8, 8]);
+    let conv = node("Conv", "conv", &["x", "w"], &["y"]);
+    for (dims, word) in [
+        (vec![1, 1, 3, 3, 3], "needs 27 values, found 2"),
+        (vec![1 << 40, 1 << 40, 3, 3, 3], "2^31"),
+        (vec![1, -1, 3, 3, 3], "dimension -1"),
+        (vec![i64::MAX; 5], "2^31"),
+    ] {
+        let error = refusal(&[
+            x.clone(),
+            tensor("w", &dims, &[1.0, 2.0]),
+            conv.clone(),
+            y.clone(),
+        ]);
+        assert!(
+            error.contains("\"conv\"") && error.contains(word),
+            "{error}"
+        );
+    }
+    let wide = refusal(&[
+        x,
+        tensor("w", &[1, 3, 1, 1, 1], &[1.0; 3]),
+        conv.clone(),
+        y.clone(),
+    ]);
+    assert!(wide.contains("does not take 1 channels"), "{wide}");
+    for (dims, word) in [
+        (vec![1, 1, -8, 8, 8], "-8"),
+        (vec![1, 1, 1 << 40, 8, 8], "1099511627776"),
+        (vec![1, 1], "1 to 3"),
+        (vec![1], "found 1"),
+    ] {
+        let error = refusal(&[value(11, "x", &dims), conv.clone(), y.clone()]);
+        assert!(error.contains(word), "{error}");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_nodes_and_a_bomb_of_constants_end_in_bounded_time() {
+    let mut parts = vec![value(11, "x", &[1, 1, 8, 8, 8])];
+    let mut last = "x".to_owned();
+    for i in 0..100_000 {
+        let next = format!("v{i}");
+        parts.push(node("Relu", &format!("relu{i}"), &[&last], &[&next]));
+        last = next;
+    }
+    parts.push(value(12, &last, &[1, 1, 8, 8, 8]));
+    let error = refusal(&parts);
+    assert!(
+        error.contains("more than 60000 nodes") && error.contains("relu60000"),
+        "{error}"
+    );
+    // Each node doubles the last one's values.
+    let mut parts = vec![value(11, "x", &[1, 1, 8, 8, 8]), tensor("c0", &[1], &[1.0])];
+    let axis = [varint((5 << 3) | 2), {
+        let attribute = [bytes(1, b"axis"), int(3, 0)].concat();
+        [varint(attribute.len() as u64), attribute].concat()
+    }]
+    .concat();
+    for i in 0..60 {
+        let (from, to) = (format!("c{i}"), format!("c{}", i + 1));
+        let mut n = Vec::new();
+        for _ in 0..2 {
+            n.extend(bytes(1, from.as_bytes()));
+        }
+        n.extend(bytes(2, to.as_bytes()));
+        n.extend(bytes(3, format!("double{i}").as_bytes()));
+        n.extend(bytes(4, b"Concat"));
+        n.extend(&axis);
+        parts.push(bytes(1, &n));
+    }
+    parts.push(node("Add", "add", &["x", "c60"], &["y"]));
+    parts.push(value(12, "y", &[1, 1, 8, 8, 8]));
+    let error = refusal(&parts);
+    assert!(error.contains("double"), "{error}");
+}
+
+#[test]
+fn values_in_another_file_come_only_from_the_models_own_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("models");
+    std::fs::create_dir(&inside).unwrap();
+    let values: Vec<u8> = [0.25f32; 27].iter().flat_map(|v| v.to_le_bytes()).collect();
+    std::fs::write(folder.path().join("secret.bin"), &values).unwrap();
+    std::fs::write(inside.join("weights.bin"), &values).unwrap();
+    let with = |location: &str| {
+        let mut t = Vec::new();
+        for d in [1, 1, 3, 3, 3] {
+            t.extend(int(1, d));
+        }
+        t.extend(int(2, 1));
+        t.extend(bytes(8, b"w"));
+        t.extend(bytes(
+            13,
+            &[bytes(1, b"location"), bytes(2, location.as_bytes())].concat(),
+        ));
+        t.extend(int(14, 1));
+        let parts = [
+            value(11, "x", &[1, 1, 8, 8, 8]),
+            bytes(5, &t),
+            node("Conv", "conv", &["x", "w"], &["y"]),
+            value(12, "y", &[1, 1, 6, 6, 6]),
+        ];
+        std::fs::write(inside.join("m.onnx"), model(&parts)).unwrap();
+        open(&inside.join("m.onnx"))
+    };
+    assert!(with("weights.bin").is_ok());
+    for location in ["../secret.bin", "/etc/hostname", "", "missing.bin"] {
+        let error = with(location).unwrap_err().to_string();
+        assert!(
+            error.contains("\"w\"") && error.contains("another file"),
+            "{error}"
+        );
+    }
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(folder.path().join("secret.bin"), inside.join("link.bin"))
+            .unwrap();
+        let error = with("link.bin").unwrap_err().to_string();
+        assert!(error.contains("out of the model's folder"), "{error}");
+    }
+}
