@@ -14,6 +14,12 @@ fn main() -> ExitCode {
         .init();
     match cli::start(std::env::args_os()) {
         Action::Done(code) => code,
-        Action::Window(_) => cli::no_window(),
+        Action::Window(startup) => match voxfit::ui::run(startup) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => {
+                tracing::error!("{e}");
+                cli::no_window()
+            }
+        },
     }
 }

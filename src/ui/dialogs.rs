@@ -1,0 +1,120 @@
+//! File dialogs off the drawing thread, one at a time; dropped files; pictures of the window.
+
+use crate::app::{Command, Dialog};
+use crate::jobs::{Job, Waker, spawn};
+use eframe::egui::{self, Ui};
+use std::path::PathBuf;
+
+/// The dialog that is open.
+#[derive(Default)]
+pub(super) struct Dialogs {
+    open: Option<Job<Option<Command>>>,
+}
+
+impl Dialogs {
+    /// Shows a dialog unless one is open already.
+    pub(super) fn open(&mut self, ctx: &egui::Context, dialog: Dialog) {
+        if self.open.is_some() {
+            return;
+        }
+        let ctx = ctx.clone();
+        let wake = Waker::new(move || ctx.request_repaint());
+        self.open = spawn("dialog", wake, move |_, out| {
+            let path = ask(&dialog);
+            let _closed = out.send(path.map(|p| dialog.answer(p)));
+        })
+        .ok();
+    }
+
+    /// Takes a picture of the next frame and writes it on a thread of its own; the frame is masked by then.
+    pub(super) fn screenshot(ctx: &egui::Context, path: PathBuf) {
+        let done = egui::ScreenshotCallback::new(move |image: std::sync::Arc<egui::ColorImage>| {
+            let job = spawn(
+                "write picture",
+                Waker::default(),
+                move |_, _: &crate::jobs::Outbox<()>| {
+                    if let Err(e) = write_png(&path, &image) {
+                        tracing::error!("the picture was not written ({e}): {}", path.display());
+                    }
+                },
+            );
+            drop(job);
+        });
+        ctx.send_viewport_cmd(egui::ViewportCommand::Screenshot(done));
+    }
+
+    /// The answer of the open dialog, once there is one.
+    pub(super) fn poll(&mut self) -> Option<Command> {
+        use std::sync::mpsc::TryRecvError;
+        match self.open.as_ref()?.poll() {
+            Ok(answer) => {
+                self.open = None;
+                answer
+            }
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => {
+                self.open = None;
+                None
+            }
+        }
+    }
+}
+
+fn write_png(path: &std::path::Path, image: &egui::ColorImage) -> Result<(), String> {
+    let mut bytes = Vec::new();
+    let [w, h] = image.size;
+    let mut encoder = png::Encoder::new(&mut bytes, super::gpu::u32_of(w), super::gpu::u32_of(h));
+    encoder.set_color(png::ColorType::Rgba);
+    let mut writer = encoder.write_header().map_err(|e| e.to_string())?;
+    writer
+        .write_image_data(bytemuck::cast_slice(&image.pixels))
+        .map_err(|e| e.to_string())?;
+    drop(writer);
+    crate::app::files::write_whole("picture", path, &bytes)
+}
+
+fn ask(dialog: &Dialog) -> Option<PathBuf> {
+    let mut window = rfd::AsyncFileDialog::new();
+    if let Some((name, ending)) = dialog.suggestion() {
+        window = window.set_file_name(name).add_filter(ending, &[ending]);
+    }
+    let handle = match dialog {
+        Dialog::OpenFolder => pollster(window.pick_folder()),
+        Dialog::OpenFile | Dialog::OpenNetwork => pollster(window.pick_file()),
+        _ => pollster(window.save_file()),
+    };
+    handle.map(|h| h.path().to_path_buf())
+}
+
+/// Waits for a future on this thread, which is the dialog's own.
+fn pollster<T>(future: impl Future<Output = T>) -> T {
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Wake};
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut context = Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+/// Files and folders dropped anywhere on the window.
+pub(super) fn dropped(ui: &Ui, out: &mut Vec<Command>) {
+    let paths: Vec<PathBuf> = ui.input(|i| {
+        i.raw
+            .dropped_files
+            .iter()
+            .map(|f| f.path().to_path_buf())
+            .collect()
+    });
+    out.extend(paths.into_iter().map(Command::Open));
+}

@@ -1,0 +1,154 @@
+//! The Plan workspace: the form at the left, budget, fixes and live bytes in the middle, small slices at the right.
+
+mod budget_plot;
+mod facts;
+mod fixes;
+mod form;
+mod side;
+mod timeline;
+mod windows;
+
+pub(super) use budget_plot::bars;
+
+use super::{Cx, kit, panel};
+use crate::app::Command;
+use crate::report::chart::{self, BudgetChart};
+use crate::report::{TimelineChart, timeline_chart};
+use eframe::egui::{Rect, Sense, Ui, pos2, vec2};
+use std::sync::Arc;
+
+/// Charts of the budget that is shown, made again only when the budget changes.
+pub(super) struct Charts {
+    key: (usize, Option<String>),
+    pub(super) budget: BudgetChart,
+    pub(super) timeline: TimelineChart,
+}
+
+/// Keeps the charts in step with the budget.
+pub(super) fn refresh(cx: &mut Cx<'_>) {
+    let Some(Ok(b)) = &cx.state.derived.budget else {
+        if cx.state.derived.budget.is_none() {
+            cx.local.charts = None;
+        }
+        return;
+    };
+    let focus = cx.state.document.card_in_focus.clone();
+    let key = (Arc::as_ptr(b).addr(), focus);
+    if cx.local.charts.as_ref().is_some_and(|c| c.key == key) {
+        return;
+    }
+    let cards: Vec<&crate::hardware::Card> = b
+        .cards
+        .iter()
+        .filter_map(|v| cx.state.catalogue.get(&v.id).ok())
+        .collect();
+    let title = title(cx);
+    let mut verdicts = b.cards.clone();
+    verdicts.sort_by_key(|v| (v.usable, v.id.clone()));
+    cx.local.charts = Some(Charts {
+        budget: chart::budget_chart(&title, &b.budget, &verdicts, &cards, key.1.as_deref()),
+        timeline: timeline_chart(&b.budget),
+        key,
+    });
+}
+
+fn title(cx: &Cx<'_>) -> String {
+    let d = &cx.state.document;
+    let roi = d
+        .roi_size
+        .map(|n| {
+            if n <= 0 {
+                "all".to_owned()
+            } else {
+                n.to_string()
+            }
+        })
+        .join(" \u{d7} ");
+    let precision = format!("{:?}", d.precision).to_lowercase();
+    let runtime = match d.runtime {
+        crate::app::document::Runtime::Voxfit => "Voxfit",
+        crate::app::document::Runtime::Pytorch => "PyTorch",
+    };
+    format!("{roi}, {precision}, {runtime}")
+}
+
+/// Draws the workspace.
+pub(super) fn show(ui: &mut Ui, content: Rect, cx: &mut Cx<'_>) {
+    cx.local.status_hint = "Ctrl+Z undoes \u{b7} hover a bar or a step for its numbers";
+    cx.local.scale_text.clear();
+    refresh(cx);
+    let left = content.with_max_x(content.left() + 287.0);
+    let wide = content.width() >= 1280.0 && cx.state.volume_state().is_some();
+    let end = if wide {
+        content.right() - 220.0
+    } else {
+        content.right()
+    };
+    let middle = Rect::from_min_max(
+        pos2(left.right() + 1.0, content.top()),
+        pos2(if wide { end - 1.0 } else { end }, content.bottom()),
+    );
+    panel(ui, left, "Plan", |ui| form::show(ui, cx));
+    middle_panels(ui, middle, cx);
+    if wide {
+        let right = content.with_min_x(end);
+        panel(ui, right, "Slices", |ui| side::show(ui, cx));
+    }
+}
+
+fn middle_panels(ui: &mut Ui, area: Rect, cx: &mut Cx<'_>) {
+    let rows = cx.local.charts.as_ref().map_or(0, |c| c.budget.rows.len());
+    let n_fixes = cx.state.derived.fixes().len();
+    let fixes_height = if n_fixes > 0 { 97.0 } else { 0.0 };
+    let wanted = 28.0 + 52.0 + 37.0 * rows.max(3) as f32 + 36.0;
+    let most = (area.height() - fixes_height) * 0.62;
+    let budget = area.with_max_y(area.top() + wanted.min(most));
+    panel(ui, budget, "Memory budget", |ui| budget_plot::show(ui, cx));
+    let mut top = budget.bottom() + 1.0;
+    if n_fixes > 0 {
+        let rect = area.with_min_y(top).with_max_y(top + 96.0);
+        panel(ui, rect, "Ways to fit", |ui| fixes::show(ui, cx));
+        top = rect.bottom() + 1.0;
+    }
+    let rest = area.with_min_y(top);
+    let facts_width = if rest.width() > 800.0 { 230.0 } else { 0.0 };
+    let plot = rest.with_max_x(rest.right() - facts_width);
+    panel(ui, plot, "Live bytes over steps", |ui| {
+        timeline::show(ui, cx);
+    });
+    if facts_width > 0.0 {
+        let right = rest.with_min_x(plot.right() + 1.0);
+        panel(ui, right, "Figures", |ui| facts::show(ui, cx));
+    }
+}
+
+/// The row of buttons at the foot of the form.
+fn run_row(ui: &mut Ui, cx: &mut Cx<'_>) {
+    let why = cx.state.why_not_run();
+    if let Some(text) = &why {
+        kit::caption(ui, &format!("Run: {text}"));
+    }
+    let (area, _) = ui.allocate_exact_size(vec2(ui.available_width(), 40.0), Sense::hover());
+    let width = (area.width() - 24.0 - 16.0) / 3.0;
+    let at = |i: f32| {
+        Rect::from_min_size(
+            area.min + vec2(12.0 + i * (width + 8.0), 4.0),
+            vec2(width, 28.0),
+        )
+    };
+    if kit::button(ui, at(0.0), "Run", kit::Look::Primary, why.as_deref()).clicked() {
+        cx.send(Command::Run);
+    }
+    if kit::button(ui, at(1.0), "Save plan", kit::Look::Plain, None).clicked() {
+        cx.send(Command::SavePlan);
+    }
+    let export = cx
+        .state
+        .derived
+        .plan()
+        .is_none()
+        .then_some("choose a network and a roi first");
+    if kit::button(ui, at(2.0), "Export", kit::Look::Plain, export).clicked() {
+        cx.send(Command::ExportReportDialog);
+    }
+}

@@ -1,0 +1,115 @@
+//! Pictures of every workspace at 1440x900 and 1024x700, for people to look at: `target/pictures`.
+
+use egui_kittest::Harness;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use voxfit::app::{Command, SettingsDir, Startup, State, Workspace};
+use voxfit::jobs::Waker;
+use voxfit::ui::Window;
+
+const SIZES: [[f32; 2]; 2] = [[1440.0, 900.0], [1024.0, 700.0]];
+
+fn folder() -> PathBuf {
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/pictures");
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn window() -> Harness<'static, Window> {
+    Harness::builder()
+        .with_size(SIZES[0])
+        .with_max_steps(64)
+        .wgpu()
+        .build_eframe(|cc| {
+            let state = State::new(SettingsDir::none(), Waker::default());
+            Window::new(cc, state, &Startup::default())
+        })
+}
+
+fn send(h: &mut Harness<'_, Window>, command: Command) {
+    let ctx = h.ctx.clone();
+    h.state_mut().send(&ctx, command);
+}
+
+/// Steps until `done`, at most five minutes.
+fn wait(h: &mut Harness<'_, Window>, what: &str, done: impl Fn(&State) -> bool) {
+    let start = Instant::now();
+    while !done(h.state().state()) {
+        assert!(
+            start.elapsed() < Duration::from_secs(300),
+            "{what} did not end: {:?}",
+            h.state().state().messages
+        );
+        std::thread::sleep(Duration::from_millis(20));
+        h.step();
+    }
+    for _ in 0..80 {
+        h.step();
+    }
+}
+
+fn save(h: &mut Harness<'_, Window>, name: &str) {
+    for size in SIZES {
+        h.set_size(size.into());
+        for _ in 0..4 {
+            h.step();
+        }
+        let picture = h.render().unwrap();
+        let at = folder().join(format!("{name}-{}x{}.png", size[0], size[1]));
+        picture.save(at).unwrap();
+    }
+    h.set_size(SIZES[0].into());
+    h.step();
+}
+
+#[test]
+fn every_workspace_is_drawn() {
+    let mut h = window();
+    h.step();
+    save(&mut h, "welcome");
+    send(&mut h, Command::TryDemo);
+    wait(&mut h, "loading the demo", |s| {
+        s.volume_state().is_some_and(|v| !v.is_loading()) && s.derived.budget().is_some()
+    });
+    send(&mut h, Command::WindowLevelPreset(2));
+    for w in Workspace::ALL {
+        send(&mut h, Command::ShowWorkspace(w));
+        wait(&mut h, w.name(), |_| true);
+        save(&mut h, &format!("planned-{}", w.name().to_lowercase()));
+    }
+    send(&mut h, Command::ShowWorkspace(Workspace::Review));
+    send(&mut h, Command::Run);
+    wait(&mut h, "the first windows", |s| {
+        s.run.as_ref().is_none_or(|r| r.done > 1)
+    });
+    save(&mut h, "running");
+    wait(&mut h, "the run", |s| s.run.is_none());
+    send(&mut h, Command::NextDetection);
+    wait(&mut h, "the jump", |_| true);
+    save(&mut h, "review");
+    send(
+        &mut h,
+        Command::SetNetwork("preset:monai-lung-nodule".to_owned()),
+    );
+    send(
+        &mut h,
+        Command::SetRuntime(voxfit::app::document::Runtime::Pytorch),
+    );
+    send(&mut h, Command::SetRoi([512, 512, 192]));
+    send(&mut h, Command::ShowWorkspace(Workspace::Plan));
+    wait(&mut h, "the budget", |s| {
+        s.network.info().is_some() && !s.derived.budget_pending
+    });
+    save(&mut h, "plan");
+    for (popup, name) in [
+        (Command::ShowPalette, "palette"),
+        (Command::ShowKeys, "keys"),
+        (Command::ShowJobs, "jobs"),
+        (Command::ShowSettings, "settings"),
+    ] {
+        send(&mut h, popup);
+        wait(&mut h, name, |_| true);
+        save(&mut h, name);
+        send(&mut h, Command::Escape);
+    }
+}
