@@ -5,11 +5,16 @@ use super::failure::Failure;
 use super::output::{self, Align, number};
 use super::progress;
 use crate::jobs::Control;
-use crate::series::{self, Scan, SeriesError, SeriesJson, Skipped};
+use crate::series::{self, Loaded, Scan, SeriesError, SeriesJson, Skipped};
+use crate::study;
+use crate::volume::Statistics;
 use serde_json::{Value, json};
 use std::path::Path;
 
 pub(super) fn run(args: &SeriesArgs, json: bool) -> Result<u8, Failure> {
+    if crate::app::is_volume_file(&args.path) || args.path.starts_with("phantom:") {
+        return one_volume(args, json);
+    }
     let scan = progress::with("files", |c| {
         series::scan(Path::new(&args.path), c).map_err(nothing)
     })?;
@@ -21,6 +26,49 @@ pub(super) fn run(args: &SeriesArgs, json: bool) -> Result<u8, Failure> {
         output::print_json(&json!({ "series": rows, "skipped": skipped(&scan.skipped) }));
     } else {
         print(&rows);
+    }
+    Ok(0)
+}
+
+/// A volume file or a generated study: one entry, named as it was given.
+fn one_volume(args: &SeriesArgs, json: bool) -> Result<u8, Failure> {
+    let opened = progress::with("volume", |c| study::open(&args.path, None, c))
+        .map_err(|e| e.with_json(json!({ "series": [], "skipped": [] })))?;
+    let volume = &opened.volume;
+    let range = Statistics::of(volume);
+    let loaded = Loaded {
+        volume: std::sync::Arc::clone(volume),
+        slices: Vec::new(),
+        warnings: Vec::new(),
+        hu_min: range.as_ref().map(|s| f64::from(s.min)),
+        hu_max: range.as_ref().map(|s| f64::from(s.max)),
+    };
+    let spacing = volume.affine.spacing_mm().map(Some);
+    let [i, j, k] = volume.affine.directions();
+    let row = SeriesJson {
+        uid: args.path.clone(),
+        part: 1,
+        modality: String::new(),
+        description: String::new(),
+        n_files: usize::from(!args.path.starts_with("phantom:")),
+        size: volume.extent,
+        spacing_mm: spacing,
+        origin_lps: volume.affine.origin,
+        direction: [i[0], i[1], i[2], j[0], j[1], j[2], k[0], k[1], k[2]],
+        hu_min: loaded.hu_min,
+        hu_max: loaded.hu_max,
+        hu_sha256: loaded.hu_sha256(),
+        usable: opened.refusal.is_none(),
+        patient_name: None,
+        warnings: Vec::new(),
+    };
+    for w in &opened.warnings {
+        output::warn(&w.text);
+    }
+    if json {
+        output::print_json(&json!({ "series": [row], "skipped": [] }));
+    } else {
+        print(&[row]);
     }
     Ok(0)
 }
