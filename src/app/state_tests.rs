@@ -11,7 +11,7 @@ use crate::memory::Precision;
 use crate::tiling::Layout;
 use std::time::Duration;
 
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_mins(2);
 
 fn fresh() -> State {
     State::new(SettingsDir::none(), Waker::default())
