@@ -84,8 +84,7 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
         field.shrink(1.0),
         egui::TextEdit::singleline(&mut palette.text)
             .id(id)
-            .frame(egui::Frame::NONE)
-            .margin(egui::Margin::symmetric(8, 2))
+            .frame(egui::Frame::NONE.inner_margin(egui::Margin::symmetric(8, 2)))
             .align(Align2([Align::Min, Align::Center]))
             .min_size(field.size() - vec2(2.0, 2.0))
             .hint_text(hint)

@@ -71,7 +71,7 @@ fn empty_left(ui: &mut Ui) {
         ("Layers", "Shown with a volume", 0.0),
     ] {
         kit::heading(ui, title, "", "");
-        kit::caption(ui, hint);
+        kit::hint(ui, hint);
         ui.add_space(skip);
     }
 }
@@ -87,7 +87,7 @@ fn empty_right(ui: &mut Ui, cx: &Cx<'_>) {
         ),
     ] {
         kit::heading(ui, title, "", "");
-        kit::caption(ui, hint);
+        kit::hint(ui, hint);
         ui.add_space(if ui.available_height() > 600.0 || skip < 100.0 {
             skip
         } else {
@@ -106,7 +106,7 @@ fn empty_right(ui: &mut Ui, cx: &Cx<'_>) {
             format!("CPU, {threads} threads"),
             format!(
                 "{}. Planning and review work whole; runs use the CPU.",
-                e.reason.trim_end_matches('.')
+                sentence(e.reason.trim_end_matches('.'))
             ),
         ),
         None => (
@@ -114,10 +114,18 @@ fn empty_right(ui: &mut Ui, cx: &Cx<'_>) {
             "Planning and review work whole; runs use the CPU.".to_owned(),
         ),
     };
-    let space = ui.available_height() - 72.0;
+    let space = ui.available_height() - 96.0;
     ui.add_space(space.max(0.0));
     kit::rich(ui, &[kit::Span::new(first, fonts::caption(), t.text)]);
     kit::caption(ui, &second);
+}
+
+/// The same words with a capital first letter.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars
+        .next()
+        .map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
 }
 
 struct Way {

@@ -48,8 +48,7 @@ pub fn edit(
             .id(id)
             .font(fonts::body())
             .text_color(t.text)
-            .frame(egui::Frame::NONE)
-            .margin(Margin::symmetric(7, 2))
+            .frame(egui::Frame::NONE.inner_margin(Margin::symmetric(7, 2)))
             .align(egui::Align2([align, Align::Center]))
             .min_size(vec2(rect.width() - 2.0, rect.height() - 2.0))
             .desired_width(rect.width() - 16.0),
@@ -70,7 +69,8 @@ pub fn edit(
 /// How many steps up (+) or down (-) keys and screen readers asked of a focused widget.
 pub fn step_keys(ui: &Ui, response: &Response) -> i32 {
     let id: Id = response.id;
-    if response.has_focus() {
+    let focused = response.has_focus();
+    if focused {
         ui.memory_mut(|m| {
             m.set_focus_lock_filter(
                 id,
@@ -83,7 +83,7 @@ pub fn step_keys(ui: &Ui, response: &Response) -> i32 {
         });
     }
     ui.input(|i| {
-        let key = |k| i32::from(response.has_focus() && i.key_pressed(k));
+        let key = |k| i32::from(focused && i.key_pressed(k));
         let action = |a| i32::try_from(i.num_accesskit_action_requests(id, a)).unwrap_or(0);
         key(egui::Key::ArrowRight) + key(egui::Key::ArrowUp)
             - key(egui::Key::ArrowLeft)

@@ -69,6 +69,12 @@ pub fn caption(ui: &mut Ui, text: &str) -> Response {
     rich(ui, &[Span::new(text, fonts::caption(), t.secondary)])
 }
 
+/// A secondary paragraph of 14: what an empty panel waits for.
+pub fn hint(ui: &mut Ui, text: &str) -> Response {
+    let t = Theme::of(ui.ctx());
+    rich(ui, &[Span::new(text, fonts::body(), t.secondary)])
+}
+
 /// A paragraph of 14 at the panel's inset.
 pub fn note(ui: &mut Ui, text: &str) -> Response {
     let t = Theme::of(ui.ctx());

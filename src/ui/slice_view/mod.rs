@@ -283,17 +283,14 @@ fn slider(ui: &Ui, rect: Rect, map: &PlaneMap, index: usize, slot: usize, theme:
         let thumb = Rect::from_center_size(egui::pos2(strip.center().x, y), egui::vec2(4.0, 24.0));
         ui.painter().rect_filled(thumb, 2, theme.strong);
     }
-    ui.memory_mut(|m| {
-        if response.has_focus() {
-            m.set_focus_lock_filter(
-                id,
-                egui::EventFilter {
-                    vertical_arrows: true,
-                    ..Default::default()
-                },
-            );
-        }
-    });
+    // Asked for outside the closure: a response looks into the same lock.
+    if response.has_focus() {
+        let filter = egui::EventFilter {
+            vertical_arrows: true,
+            ..Default::default()
+        };
+        ui.memory_mut(|m| m.set_focus_lock_filter(id, filter));
+    }
     let to = mouse::slider_target(ui, &response, strip, n, index);
     if let Some(to) = to {
         ui.data_mut(|d| d.insert_temp(slider_key(map.plane), to));

@@ -188,8 +188,9 @@ pub(super) fn slider_target(
         return Some(whole(f64::from(t.clamp(0.0, 1.0)) * last as f64 + 0.5).min(last));
     }
     let id = response.id;
+    let focused = response.has_focus();
     let (up, down) = ui.input(|i| {
-        let key = |k| response.has_focus() && i.key_pressed(k);
+        let key = |k| focused && i.key_pressed(k);
         (
             i.num_accesskit_action_requests(id, accesskit::Action::Increment)
                 + usize::from(key(egui::Key::ArrowDown)),
