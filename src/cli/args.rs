@@ -47,6 +47,8 @@ pub(super) enum Verb {
     Engines,
     /// One forward pass on a tensor (N, C, spatial).
     Forward(ForwardArgs),
+    /// Times of this machine beside what they are held against.
+    Bench(BenchArgs),
 }
 
 #[derive(Debug, Args)]
@@ -322,9 +324,38 @@ pub(super) struct VolumeArgs {
     /// One of several series: UID or UID#part.
     #[arg(long)]
     pub(super) series: Option<String>,
-    /// F.nii or F.nii.gz.
+    /// F.nii or F.nii.gz; a name without an ending is a folder that gets a DICOM series.
     #[arg(long)]
     pub(super) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BenchArgs {
+    #[command(subcommand)]
+    pub(super) what: BenchVerb,
+    /// The best of this many.
+    #[arg(long, default_value_t = 3, global = true)]
+    pub(super) repeat: usize,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum BenchVerb {
+    /// Opening a DICOM folder: headers, first slice, whole volume.
+    Load {
+        /// A DICOM file or folder.
+        path: PathBuf,
+        /// One of several series: UID or UID#part.
+        #[arg(long)]
+        series: Option<String>,
+    },
+    /// Planning one window of a network: what a slider of the plan panel costs.
+    Plan {
+        /// A file or preset:NAME.
+        model: String,
+        /// Window size.
+        #[arg(long)]
+        roi_size: Extent,
+    },
 }
 
 #[derive(Debug, Args)]

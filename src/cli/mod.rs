@@ -1,6 +1,7 @@
 //! Subcommands, each a twin of something that the window does. Results to stdout, progress and warnings to stderr.
 
 mod args;
+mod bench;
 mod budget;
 mod calibrate;
 mod cards;
@@ -79,6 +80,7 @@ fn dispatch(verb: Verb, json: bool) -> Result<u8, Failure> {
         Verb::Cards(a) => cards::run(&a, json),
         Verb::Engines => engines::run(json),
         Verb::Forward(a) => forward::run(&a, json),
+        Verb::Bench(a) => bench::run(&a, json),
     }
 }
 

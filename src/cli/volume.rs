@@ -1,8 +1,9 @@
-//! `voxfit volume`: writes a series as `NIfTI`.
+//! `voxfit volume`: writes a volume as `NIfTI`, or as a DICOM series into a folder.
 
 use super::args::VolumeArgs;
 use super::failure::{DATA, Failure, USAGE, WRITE};
 use super::{output, progress};
+use crate::exchange::dicom_write::{SeriesText, write_series};
 use crate::exchange::{VolumeFileError, nifti};
 use crate::study;
 use serde_json::json;
@@ -21,11 +22,12 @@ impl From<VolumeFileError> for Failure {
 }
 
 pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
-    if !nifti::is_nifti(&args.out) {
+    let as_nifti = nifti::is_nifti(&args.out);
+    if !as_nifti && args.out.extension().is_some() {
         return Err(Failure::new(
             USAGE,
             format!(
-                "the volume is written as NIfTI: end --out in .nii or .nii.gz, found {}",
+                "a volume is written as NIfTI (end --out in .nii or .nii.gz) or as a DICOM series (name a folder, without an ending); found {}",
                 args.out.display()
             ),
         ));
@@ -36,7 +38,13 @@ pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
     for w in &opened.warnings {
         output::warn(&w.text);
     }
-    nifti::write(&opened.volume, &args.out)?;
+    if as_nifti {
+        nifti::write(&opened.volume, &args.out)?;
+    } else {
+        progress::with("slices written", |c| {
+            write_series(&opened.volume, &args.out, &SeriesText::default(), c)
+        })?;
+    }
     let (size, spacing) = (opened.volume.extent, opened.volume.affine.spacing_mm());
     if json {
         output::print_json(&json!({ "out": args.out, "size": size, "spacing_mm": spacing }));
