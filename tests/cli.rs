@@ -461,3 +461,37 @@ fn a_real_series_is_described_and_its_name_stays_masked() {
     assert_eq!(v["series"][0]["patient_name"], Value::Null);
     has(&v, &["skipped"]);
 }
+
+#[test]
+fn a_hundred_thousand_threads_are_refused_before_the_machine_starves() {
+    let o = voxfit(&[
+        "run",
+        "phantom:16x16x16",
+        "preset:demo",
+        "--threads",
+        "100000",
+        "--out",
+        "r.json",
+    ]);
+    assert_eq!(code(&o), 2);
+    assert!(
+        errors(&o).contains("at most 1024 threads"),
+        "{}",
+        errors(&o)
+    );
+}
+
+#[test]
+fn a_phantom_written_as_a_dicom_series_reads_back_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let series = dir.path().join("series");
+    let out = series.to_string_lossy().into_owned();
+    let o = voxfit(&["volume", "phantom:40x40x12:3", "--out", &out]);
+    assert_eq!(code(&o), 0, "{}", errors(&o));
+    let o = voxfit(&["series", &out, "--json"]);
+    assert_eq!(code(&o), 0, "{}", errors(&o));
+    let found = &json(&o)["series"][0];
+    assert_eq!(found["size"], serde_json::json!([40, 40, 12]));
+    assert_eq!(found["n_files"], 12);
+    assert_eq!(found["usable"], true);
+}

@@ -201,7 +201,7 @@ pub(super) struct ForwardArgs {
     #[arg(long, default_value = "fp32", value_parser = ["fp32", "fp16", "bf16"])]
     pub(super) precision: String,
     /// Threads of the CPU engine; 0 takes all cores.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value = "0", value_parser = parse_threads)]
     pub(super) threads: usize,
     /// The best of so many passes after one uncounted.
     #[arg(long, default_value_t = 1)]
@@ -384,7 +384,7 @@ pub(super) struct RunArgs {
     #[arg(long)]
     pub(super) allow_single_pass: bool,
     /// Threads of the CPU engine; 0 takes all cores.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value = "0", value_parser = parse_threads)]
     pub(super) threads: usize,
     /// The result file.
     #[arg(long)]
@@ -424,4 +424,14 @@ pub(super) struct CalibrateArgs {
     /// Cards by id.
     #[arg(long, num_args = 1.., value_delimiter = ',')]
     pub(super) card: Vec<String>,
+}
+
+/// Threads of an engine: more than this helps no machine and can starve it.
+fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if n <= 1024 => Ok(n),
+        _ => Err(format!(
+            "expected 0 (one thread per core) or at most 1024 threads, found {text}"
+        )),
+    }
 }

@@ -1,0 +1,94 @@
+//! What a frame of the window costs on the UI thread without drawing it: a benchmark, run by name and printed, never judged.
+
+#![expect(
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a benchmark prints its figures and stops on what it cannot measure"
+)]
+
+use egui_kittest::Harness;
+use std::time::{Duration, Instant};
+use voxfit::app::{Command, SettingsDir, Startup, State, Workspace};
+use voxfit::geometry::Plane;
+use voxfit::jobs::Waker;
+use voxfit::ui::Window;
+
+fn window(study: &str) -> Harness<'static, Window> {
+    let startup = Startup {
+        paths: vec![study.into()],
+        ..Startup::default()
+    };
+    Harness::builder()
+        .with_size([1440.0, 900.0])
+        .with_max_steps(64)
+        .wgpu()
+        .build_eframe(move |cc| {
+            let state = State::new(SettingsDir::none(), Waker::default());
+            Window::new(cc, state, &startup)
+        })
+}
+
+fn settle(h: &mut Harness<'_, Window>, done: impl Fn(&State) -> bool) {
+    let start = Instant::now();
+    while !done(h.state().state()) {
+        if start.elapsed() > Duration::from_mins(5) {
+            panic!("nothing to measure: {:?}", h.state().state().messages);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        h.step();
+    }
+    for _ in 0..100 {
+        h.step();
+    }
+}
+
+/// Milliseconds of 200 frames, each after `change`: median, 95th percentile, worst.
+fn measure(h: &mut Harness<'_, Window>, what: &str, change: impl Fn(usize) -> Option<Command>) {
+    let mut times: Vec<f64> = (0..200)
+        .map(|i| {
+            let ctx = h.ctx.clone();
+            let start = Instant::now();
+            if let Some(command) = change(i) {
+                h.state_mut().send(&ctx, command);
+            }
+            h.step();
+            start.elapsed().as_secs_f64() * 1000.0
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    println!(
+        "{what:<40} median {:6.2}  p95 {:6.2}  worst {:6.2} ms (held against 4 ms)",
+        times[100], times[190], times[199]
+    );
+}
+
+#[test]
+#[ignore = "a benchmark: cargo test --release --test frame -- --ignored --nocapture"]
+fn what_a_frame_costs_at_512x512x140() {
+    let mut h = window("phantom:512x512x140");
+    settle(&mut h, |s| {
+        s.volume_state().is_some_and(|v| !v.is_loading()) && s.derived.budget().is_some()
+    });
+    let ctx = h.ctx.clone();
+    h.state_mut()
+        .send(&ctx, Command::ShowWorkspace(Workspace::Review));
+    settle(&mut h, |_| true);
+    measure(&mut h, "review, nothing changes", |_| None);
+    measure(&mut h, "review, a slice each frame", |i| {
+        Some(Command::ScrollPlane((
+            Plane::Axial,
+            if i % 20 < 10 { 1 } else { -1 },
+        )))
+    });
+    h.state_mut()
+        .send(&ctx, Command::ShowWorkspace(Workspace::Plan));
+    settle(&mut h, |_| true);
+    measure(&mut h, "plan, nothing changes", |_| None);
+    measure(&mut h, "plan, another roi each frame", |i| {
+        Some(Command::SetRoi([
+            128,
+            128,
+            if i % 2 == 0 { 64 } else { 72 },
+        ]))
+    });
+}
