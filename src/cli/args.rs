@@ -80,7 +80,7 @@ impl OpenArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct SeriesArgs {
-    /// A DICOM file or folder, NIfTI, MHD, npy, or phantom:XxYxZ[:SEED].
+    /// A DICOM file or folder, NIfTI, MHD, npy, or phantom:XxYxZ or phantom:XxYxZ:SEED.
     pub(super) path: String,
     /// Print patient names too.
     #[arg(long)]
@@ -319,7 +319,7 @@ pub(super) struct BudgetArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct VolumeArgs {
-    /// A study: DICOM, NIfTI, MHD, npy, or phantom:XxYxZ[:SEED].
+    /// A study: DICOM, NIfTI, MHD, npy, or phantom:XxYxZ or phantom:XxYxZ:SEED.
     pub(super) path: String,
     /// One of several series: UID or UID#part.
     #[arg(long)]
@@ -360,7 +360,7 @@ pub(super) enum BenchVerb {
 
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// DICOM, NIfTI, MHD, npy, or phantom:XxYxZ[:SEED].
+    /// DICOM, NIfTI, MHD, npy, or phantom:XxYxZ or phantom:XxYxZ:SEED.
     pub(super) study: String,
     /// A file or preset:NAME.
     pub(super) model: String,
