@@ -24,6 +24,7 @@ use crate::jobs::Waker;
 use eframe::egui::{self, Rect, Ui, UiBuilder, pos2};
 use slice_view::{Pane, Slab, WindowGrid};
 use std::collections::HashMap;
+use std::sync::Arc;
 use theme::{Theme, ThemeKind};
 
 /// Why the window could not be opened.
@@ -79,7 +80,7 @@ struct Local {
     panes: [Pane; 3],
     active_window: Option<usize>,
     slab: Slab,
-    grid: Option<(usize, WindowGrid)>,
+    grid: Option<(usize, Arc<WindowGrid>)>,
     thumbnails: HashMap<String, egui::TextureHandle>,
     /// The right panel instead of the slices, at narrow widths.
     right_tab: bool,

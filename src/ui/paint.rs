@@ -183,6 +183,12 @@ pub fn number(x: f64, decimals: usize) -> String {
     }
 }
 
+/// "32, 32, 16"; an em dash where unknown or unbounded.
+pub fn triple(v: [Option<usize>; 3]) -> String {
+    v.map(|n| n.map_or_else(|| "\u{2014}".to_owned(), |n| n.to_string()))
+        .join(", ")
+}
+
 /// A size with true multiplication signs.
 pub fn times(extent: crate::geometry::Extent) -> String {
     format!("{}\u{d7}{}\u{d7}{}", extent.x, extent.y, extent.z)

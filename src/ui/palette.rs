@@ -80,8 +80,12 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
         egui::StrokeKind::Inside,
     );
     let id = ui.scope_id().with("palette field");
-    let response = ui.put(
-        field.shrink(1.0),
+    let mut child = ui.new_child(
+        egui::UiBuilder::new()
+            .id_salt("field")
+            .max_rect(field.shrink(1.0)),
+    );
+    let response = child.add(
         egui::TextEdit::singleline(&mut palette.text)
             .id(id)
             .frame(egui::Frame::NONE.inner_margin(egui::Margin::symmetric(8, 2)))

@@ -134,7 +134,12 @@ fn jobs(ui: &mut Ui, cx: &mut Cx<'_>, t: &Theme) {
             );
             let button = Rect::from_min_size(r.right_top() + vec2(-88.0, 4.0), vec2(88.0, 28.0));
             let why = job.cancelling.then_some("it is stopping");
-            if kit::button(ui, button, "Cancel", kit::Look::Plain, why).clicked() {
+            let clicked = ui
+                .push_id(job.id, |ui| {
+                    kit::button(ui, button, "Cancel", kit::Look::Plain, why).clicked()
+                })
+                .inner;
+            if clicked {
                 cx.send(Command::CancelJob(job.id));
             }
         }

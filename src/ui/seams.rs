@@ -1,7 +1,7 @@
 //! The Seams workspace, as far as it goes: the forecast, a plane with its windows, and the list of seam planes.
 
 use super::theme::{Theme, size};
-use super::{Cx, fonts, kit, panel, review};
+use super::{Cx, fonts, kit, paint, panel, review};
 use crate::app::Command;
 use crate::geometry::{Axis, Plane};
 use eframe::egui::{self, Align2, Rect, Sense, Ui, WidgetInfo, accesskit::Role, pos2, vec2};
@@ -61,8 +61,11 @@ fn forecast(ui: &mut Ui, cx: &Cx<'_>) {
         fonts::body_bold(),
         t.strong,
     );
-    let h = e.halo_needed;
-    let text = format!("halo needed {h:?} voxels \u{b7} passes {}", e.n_passes);
+    let text = format!(
+        "halo needed {} voxels \u{b7} passes {}",
+        paint::triple(e.halo_needed),
+        e.n_passes
+    );
     kit::text_in(
         ui,
         bottom,
@@ -79,7 +82,7 @@ fn table(ui: &mut Ui, cx: &mut Cx<'_>) {
         ui,
         "Seams",
         &format!("{} PLANES", seams.len()),
-        "measured after a run in a later version",
+        "click one to go there",
     );
     if seams.is_empty() {
         kit::caption(ui, "One window, or no plan yet: no seam");

@@ -26,12 +26,12 @@ pub(super) fn top_bar(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>) {
     );
     menus(ui, rect, cx);
     let wide = rect.width() >= 1300.0;
-    let left = if wide { 440.0 } else { 396.0 };
+    let left = if wide { 440.0 } else { 402.0 };
     let end = tabs(
         ui,
         rect,
         rect.left() + left,
-        if wide { 20.0 } else { 12.0 },
+        if wide { 20.0 } else { 10.0 },
         cx,
     );
     let start = chips(ui, rect, cx);
@@ -46,7 +46,7 @@ pub(super) fn top_bar(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>) {
             pos2(start - 12.0, rect.bottom() - 5.0),
         )
     };
-    if field.width() > 60.0 {
+    if field.width() > 54.0 {
         search(ui, field, cx);
     }
 }
@@ -142,7 +142,8 @@ fn tabs(ui: &Ui, rect: Rect, left: f32, pad: f32, cx: &mut Cx<'_>) -> f32 {
 
 fn search(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>) {
     let t = Theme::of(ui.ctx());
-    let response = ui.allocate_rect(rect, Sense::click());
+    let id = ui.scope_id().with("search commands");
+    let response = ui.interact(rect, id, Sense::click());
     let border = if response.hovered() || response.has_focus() {
         t.hover_border
     } else {

@@ -92,7 +92,10 @@ pub(super) fn show(ui: &mut Ui, content: Rect, cx: &mut Cx<'_>) {
             t.secondary,
         );
         let at = pos2(rect.right() - 12.0, rect.top() + 20.0);
-        if kit::text_button(ui, at, action).clicked() {
+        let clicked = ui
+            .push_id(m.id, |ui| kit::text_button(ui, at, action).clicked())
+            .inner;
+        if clicked {
             match &m.action {
                 Some((_, command)) => dismissed.push(command.clone()),
                 None => dismissed.push(Command::DismissMessage(m.id)),

@@ -42,8 +42,10 @@ pub fn edit(
         Stroke::new(1.0, border),
         StrokeKind::Inside,
     );
-    let response = ui.put(
-        rect.shrink2(vec2(1.0, 1.0)),
+    // A child of its own, so that the row's cursor stays where the row put it.
+    let inner = rect.shrink2(vec2(1.0, 1.0));
+    let mut child = ui.new_child(egui::UiBuilder::new().id_salt(name).max_rect(inner));
+    let response = child.add(
         TextEdit::singleline(&mut text)
             .id(id)
             .font(fonts::body())
@@ -103,7 +105,8 @@ pub fn slider(
     step: f64,
 ) -> Option<f64> {
     let t = Theme::of(ui.ctx());
-    let response = ui.allocate_rect(rect, Sense::click_and_drag());
+    let id = ui.scope_id().with(("slider", name));
+    let response = ui.interact(rect, id, Sense::click_and_drag());
     let track = Rect::from_min_max(
         pos2(rect.left() + 7.0, rect.center().y - 2.0),
         pos2(rect.right() - 7.0, rect.center().y + 2.0),

@@ -174,7 +174,7 @@ pub fn button(ui: &mut Ui, rect: Rect, text: &str, look: Look, disabled: Option<
     } else {
         Sense::click()
     };
-    let response = ui.allocate_rect(rect, sense);
+    let response = ui.interact(rect, ui.scope_id().with(("button", text)), sense);
     let (fill, border, color) = if disabled.is_some() {
         (t.panel, t.line, t.disabled)
     } else if response.is_pointer_button_down_on() {
@@ -217,7 +217,8 @@ pub fn text_button(ui: &mut Ui, right: egui::Pos2, text: &str) -> Response {
     let rect = Align2::RIGHT_CENTER
         .anchor_size(right, galley.size())
         .expand2(vec2(4.0, 4.0));
-    let response = ui.allocate_rect(rect, Sense::click());
+    let id = ui.scope_id().with(("text button", text));
+    let response = ui.interact(rect, id, Sense::click());
     let color = if response.hovered() { t.strong } else { t.text };
     if response.hovered() {
         ui.painter().rect_filled(rect, 4, t.hover);
@@ -293,14 +294,13 @@ pub fn segmented<T: PartialEq + Copy>(
             picked = Some(value);
         }
     }
-    ui.advance_cursor_after_rect(rect);
     picked
 }
 
 /// A tick with its label in `rect`; true when it was clicked.
 pub fn check(ui: &mut Ui, rect: Rect, on: bool, label: &str) -> bool {
     let t = Theme::of(ui.ctx());
-    let response = ui.allocate_rect(rect, Sense::click());
+    let response = ui.interact(rect, ui.scope_id().with(("check", label)), Sense::click());
     let square = Rect::from_center_size(pos2(rect.left() + 8.0, rect.center().y), vec2(16.0, 16.0));
     let (fill, border) = if on {
         (t.segment_on, t.hover_border)
@@ -345,7 +345,8 @@ pub fn chip(ui: &mut Ui, right: egui::Pos2, text: &str, color: Color32) -> Respo
         .layout_no_wrap(text.to_owned(), fonts::caption(), color);
     let w = galley.size().x + 16.0;
     let rect = Rect::from_min_size(pos2(right.x - w, right.y - 12.0), vec2(w, 24.0));
-    let response = ui.allocate_rect(rect, Sense::click());
+    let kind = text.split(' ').next().unwrap_or(text);
+    let response = ui.interact(rect, ui.scope_id().with(("chip", kind)), Sense::click());
     let (fill, border) = if response.hovered() {
         (t.hover, t.hover_border)
     } else {

@@ -56,8 +56,8 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
     );
     let area = ui.available_rect_before_wrap();
     let plot = Rect::from_min_max(
-        area.min + vec2(196.0, 52.0),
-        pos2(area.right() - 216.0, area.bottom() - 30.0),
+        area.min + vec2(212.0, 52.0),
+        pos2(area.right() - 204.0, area.bottom() - 30.0),
     );
     egui::ScrollArea::vertical()
         .auto_shrink(false)
@@ -67,9 +67,9 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
             let (area, _) =
                 ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::hover());
             let plot = Rect::from_min_max(
-                area.min + vec2(196.0, 52.0),
+                area.min + vec2(212.0, 52.0),
                 pos2(
-                    area.left() + plot.right() - plot.left() + 196.0,
+                    area.left() + plot.right() - plot.left() + 212.0,
                     area.bottom() - 28.0,
                 ),
             );
@@ -164,7 +164,7 @@ fn card(ui: &mut Ui, r: Rect, plot: Rect, row: &CardRow, chart: &BudgetChart, t:
     excess(ui, bar, row, chart, t);
     capacity(ui, bar, row, chart, t);
     let (mark, status, word) = paint::verdict(t, row.verdict);
-    let at = pos2(plot.right() + 52.0, r.top() + 12.0);
+    let at = pos2(plot.right() + 32.0, r.top() + 12.0);
     paint::mark(ui.painter(), at, 10.0, mark, status);
     let word_at = Rect::from_min_max(
         pos2(at.x + 14.0, r.top() + 2.0),
@@ -182,7 +182,7 @@ fn card(ui: &mut Ui, r: Rect, plot: Rect, row: &CardRow, chart: &BudgetChart, t:
         ui,
         word_at.translate(vec2(0.0, 16.0)),
         Align2::LEFT_CENTER,
-        &row.words,
+        row.words.trim_end_matches(" GiB"),
         fonts::caption(),
         t.text,
     );

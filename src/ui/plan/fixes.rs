@@ -78,7 +78,13 @@ fn card(ui: &mut Ui, rect: Rect, i: usize, fix: &crate::app::Fix, t: &Theme) -> 
     };
     let top = Rect::from_min_size(rect.min + vec2(12.0, 4.0), vec2(rect.width() - 24.0, 24.0));
     let bottom = top.translate(vec2(0.0, 24.0));
-    let room = top.with_max_x(top.right() - 110.0);
+    let need_width = ui
+        .painter()
+        .layout_no_wrap(need.clone(), fonts::body(), t.text)
+        .size()
+        .x;
+    let room = top.with_max_x(top.right() - need_width - 8.0);
+    let roomy = rect.width() > 260.0;
     kit::text_in(
         ui,
         room,
@@ -111,17 +117,19 @@ fn card(ui: &mut Ui, rect: Rect, i: usize, fix: &crate::app::Fix, t: &Theme) -> 
     };
     let left = bottom
         .with_min_x(bottom.left() + 18.0)
-        .with_max_x(bottom.right() - 96.0);
+        .with_max_x(bottom.right() - if roomy { 96.0 } else { 0.0 });
     kit::text_in(ui, left, Align2::LEFT_CENTER, &words, fonts::body(), color);
     let right = bottom.with_min_x(bottom.right() - 92.0);
-    kit::text_in(
-        ui,
-        right,
-        Align2::RIGHT_CENTER,
-        &fix.exactness,
-        fonts::caption(),
-        t.on_primary_or(i == 0),
-    );
+    if roomy {
+        kit::text_in(
+            ui,
+            right,
+            Align2::RIGHT_CENTER,
+            &fix.exactness,
+            fonts::caption(),
+            t.on_primary_or(i == 0),
+        );
+    }
     response.widget_info(|| {
         WidgetInfo::labeled(
             Role::Button,

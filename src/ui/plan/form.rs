@@ -21,7 +21,7 @@ const PRESETS: [&str; 4] = ["demo", "demo-norm", "nnunet-3d-6stage", "monai-lung
 /// Draws the form.
 pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
     let foot = if cx.state.why_not_run().is_some() {
-        64.0
+        98.0
     } else {
         48.0
     };
@@ -112,10 +112,8 @@ fn network(ui: &mut Ui, cx: &mut Cx<'_>) {
         };
         let lines = [
             format!("{} parameters", with_thousands(info.facts.n_parameters)),
-            format!(
-                "stride {}, {}, {} \u{b7} {norms}",
-                stride[0], stride[1], stride[2]
-            ),
+            format!("stride {}, {}, {}", stride[0], stride[1], stride[2]),
+            norms,
         ];
         for line in lines {
             under(ui, &line);

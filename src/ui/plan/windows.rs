@@ -120,7 +120,10 @@ fn words(e: &crate::tiling::Exactness, _t: &Theme) -> (String, String) {
     let halo = e.halo_needed;
     let text = match e.verdict {
         V::Exact => "Windows give the same bits as one pass over the whole volume.".to_owned(),
-        V::NeedsHalo => format!("A halo of {halo:?} voxels would make this bitwise."),
+        V::NeedsHalo => format!(
+            "A halo of {} voxels would make this bitwise.",
+            paint::triple(halo)
+        ),
         V::Unaligned => {
             "Window starts are not multiples of the stride: values differ from one pass.".to_owned()
         }

@@ -17,7 +17,16 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
         return;
     };
     let t = Theme::of(ui.ctx());
-    let chart = &charts.budget;
+    let mut chart = charts.budget.clone();
+    if let Some(row) = chart.rows.iter().find(|r| r.focus) {
+        let end = row.capacity.max(chart.axis_max);
+        (chart.axis_max, chart.ticks) = crate::report::chart::axis(end * 1.04);
+        let end = chart.axis_max;
+        for row in &mut chart.rows {
+            row.beyond = row.capacity > end;
+        }
+    }
+    let chart = &chart;
     let (area, _) = ui.allocate_exact_size(vec2(ui.available_width(), 84.0), Sense::hover());
     let plot = Rect::from_min_max(area.min + vec2(12.0, 18.0), area.max - vec2(20.0, 20.0));
     let step = chart

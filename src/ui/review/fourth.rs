@@ -175,7 +175,7 @@ fn scatter(ui: &mut Ui, cx: &mut Cx<'_>) {
         kit::caption(ui, "A run over more than one window fills this plot");
         return;
     }
-    let plot = Rect::from_min_max(area.min + vec2(56.0, 8.0), area.max - vec2(20.0, 44.0));
+    let plot = Rect::from_min_max(area.min + vec2(72.0, 8.0), area.max - vec2(20.0, 44.0));
     let farthest = points.iter().map(|p| p.1).fold(5.0, f64::max);
     let step = [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
         .into_iter()

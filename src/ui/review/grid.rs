@@ -22,7 +22,7 @@ pub(super) fn refresh(cx: &mut Cx<'_>) {
     };
     let key = Arc::as_ptr(plan).addr();
     if cx.local.grid.as_ref().is_none_or(|(k, _)| *k != key) {
-        cx.local.grid = Some((key, of(plan, extent)));
+        cx.local.grid = Some((key, Arc::new(of(plan, extent))));
     }
     let at = cx.state.view.crosshair;
     cx.local.active_window = cx.local.grid.as_ref().and_then(|(_, g)| g.at(at));

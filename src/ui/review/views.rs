@@ -3,9 +3,7 @@
 use super::fourth;
 use crate::app::{Command, Layer, State, WindowLevel};
 use crate::geometry::{Affine, Plane};
-use crate::ui::slice_view::{
-    self, BoxMark, Layers, PlaneMap, Projection, Scene, SliceAction, WindowGrid,
-};
+use crate::ui::slice_view::{self, BoxMark, Layers, PlaneMap, Scene, SliceAction, WindowGrid};
 use crate::ui::theme::Theme;
 use crate::ui::{Cx, Local, fonts, kit, paint, pane_of};
 use crate::volume::SharedVolume;
@@ -79,9 +77,9 @@ pub(super) fn show(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>) {
         return;
     };
     let rect = strip(ui, rect, cx, &t);
-    let (volume, affine, extent) = (v.volume.clone(), v.affine, v.extent);
+    let (volume, affine) = (v.volume.clone(), v.affine);
     let boxes = marks(cx.state);
-    let grid = cx.local.grid.take();
+    let grid = cx.local.grid.clone();
     let window = cx.state.window_level();
     let (name, _) = preset_name(cx.state);
     let name = name.to_lowercase();
@@ -90,7 +88,7 @@ pub(super) fn show(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>) {
         cx.local,
         volume.as_ref(),
         &affine,
-        grid.as_ref().map(|g| &g.1),
+        grid.as_ref().map(|g| g.1.as_ref()),
         &boxes,
         &name,
     );
@@ -114,10 +112,8 @@ pub(super) fn show(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>) {
         });
         cx.local.views = Some(kept);
     }
-    let map = PlaneMap::new(cx.state.view.active, &affine, extent);
-    let zoom = Projection::new(map, rect, &cx.local.panes[pane_of(cx.state.view.active)]);
-    cx.local.scale_text = format!("Zoom {:.2} px/mm", zoom.scale);
-    cx.local.grid = grid;
+    let pane = &cx.local.panes[pane_of(cx.state.view.active)];
+    cx.local.scale_text = format!("Zoom {:.2} px/mm", pane.scale);
     for plane in Plane::ALL {
         if let Some(k) = slice_view::take_slider(ui.ctx(), plane) {
             cx.send(Command::GoToSlice((plane, k)));
@@ -178,7 +174,9 @@ fn scene<'a>(
         stale: !state.stale().is_empty(),
         subject: [
             subject,
-            item.map_or_else(String::new, |i| i.description.clone()),
+            item.map(|i| i.description.clone())
+                .filter(|d| item.is_some_and(|i| i.subject != *d))
+                .unwrap_or_default(),
         ],
         z_spacing_known: volume.is_none_or(|v| v.z_spacing_known),
         is_hu: volume.is_none_or(|v| v.is_hu),
@@ -433,13 +431,13 @@ pub(super) fn small(ui: &Ui, rect: Rect, plane: Plane, slot: usize, cx: &mut Cx<
     };
     let (volume, affine) = (v.volume.clone(), v.affine);
     let boxes = marks(cx.state);
-    let grid = cx.local.grid.take();
+    let grid = cx.local.grid.clone();
     let mut scene = scene(
         cx.state,
         cx.local,
         volume.as_ref(),
         &affine,
-        grid.as_ref().map(|g| &g.1),
+        grid.as_ref().map(|g| g.1.as_ref()),
         &boxes,
         "",
     );
@@ -449,13 +447,7 @@ pub(super) fn small(ui: &Ui, rect: Rect, plane: Plane, slot: usize, cx: &mut Cx<
     let index = slice_view::slice_index(&map, scene.crosshair);
     let mut pane = slice_view::Pane::default();
     let actions = slice_view::show(ui, rect, plane, &scene, &mut pane, slot);
-    cx.local.grid = grid;
-    let text = format!(
-        "{} {} / {}",
-        plane.name().to_uppercase(),
-        index + 1,
-        map.extent[map.across]
-    );
+    let text = format!("{} {}", plane.name().to_uppercase(), index + 1);
     paint::tag(
         ui.painter(),
         rect.min + vec2(4.0, 4.0),

@@ -88,6 +88,8 @@ pub struct Pane {
     pub pan: Vec2,
     /// Wheel steps not yet worth a slice.
     pub wheel: f32,
+    /// Points per mm when it was drawn last.
+    pub scale: f32,
 }
 
 impl Default for Pane {
@@ -96,6 +98,7 @@ impl Default for Pane {
             zoom: 1.0,
             pan: Vec2::ZERO,
             wheel: 0.0,
+            scale: 0.0,
         }
     }
 }

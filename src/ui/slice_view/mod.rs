@@ -178,6 +178,7 @@ pub fn show(
     let response = ui.interact(rect, id, Sense::click_and_drag());
     let actions = mouse::act(ui, &response, &map, scene, pane, index);
     let projection = Projection::new(map, rect, pane);
+    pane.scale = projection.scale;
     let painter = ui.painter_at(rect);
     painter.rect_filled(rect, 0, egui::Color32::BLACK);
     if scene.layers.image {
