@@ -140,7 +140,7 @@ fn tabs(ui: &Ui, rect: Rect, left: f32, pad: f32, cx: &mut Cx<'_>) -> f32 {
     x
 }
 
-fn search(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>) {
+fn search(ui: &Ui, rect: Rect, cx: &mut Cx<'_>) {
     let t = Theme::of(ui.ctx());
     let id = ui.scope_id().with("search commands");
     let response = ui.interact(rect, id, Sense::click());
@@ -182,7 +182,7 @@ fn search(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>) {
 }
 
 /// Identity, messages and engine, from the right; returns where they start.
-fn chips(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>) -> f32 {
+fn chips(ui: &Ui, rect: Rect, cx: &mut Cx<'_>) -> f32 {
     let t = Theme::of(ui.ctx());
     let y = rect.center().y;
     let cuda = cx

@@ -97,7 +97,7 @@ pub fn step_keys(ui: &Ui, response: &Response) -> i32 {
 
 /// A slider: track of 4 with a knob of 14; returns the new value while it moves.
 pub fn slider(
-    ui: &mut Ui,
+    ui: &Ui,
     rect: Rect,
     name: &str,
     value: f64,

@@ -167,7 +167,7 @@ fn ring(ui: &Ui, response: &Response, rect: Rect) {
 }
 
 /// A button filling `rect`; when it cannot act, `disabled` says why in its tip.
-pub fn button(ui: &mut Ui, rect: Rect, text: &str, look: Look, disabled: Option<&str>) -> Response {
+pub fn button(ui: &Ui, rect: Rect, text: &str, look: Look, disabled: Option<&str>) -> Response {
     let t = Theme::of(ui.ctx());
     let sense = if disabled.is_some() {
         Sense::hover()
@@ -209,7 +209,7 @@ pub fn button(ui: &mut Ui, rect: Rect, text: &str, look: Look, disabled: Option<
 }
 
 /// Words that act like a button, right-aligned at `right`.
-pub fn text_button(ui: &mut Ui, right: egui::Pos2, text: &str) -> Response {
+pub fn text_button(ui: &Ui, right: egui::Pos2, text: &str) -> Response {
     let t = Theme::of(ui.ctx());
     let galley = ui
         .painter()
@@ -232,7 +232,7 @@ pub fn text_button(ui: &mut Ui, right: egui::Pos2, text: &str) -> Response {
 
 /// A segmented control filling `rect`; returns the option that was clicked.
 pub fn segmented<T: PartialEq + Copy>(
-    ui: &mut Ui,
+    ui: &Ui,
     rect: Rect,
     name: &str,
     options: &[(T, &str)],
@@ -298,7 +298,7 @@ pub fn segmented<T: PartialEq + Copy>(
 }
 
 /// A tick with its label in `rect`; true when it was clicked.
-pub fn check(ui: &mut Ui, rect: Rect, on: bool, label: &str) -> bool {
+pub fn check(ui: &Ui, rect: Rect, on: bool, label: &str) -> bool {
     let t = Theme::of(ui.ctx());
     let response = ui.interact(rect, ui.scope_id().with(("check", label)), Sense::click());
     let square = Rect::from_center_size(pos2(rect.left() + 8.0, rect.center().y), vec2(16.0, 16.0));
@@ -338,7 +338,7 @@ pub fn check(ui: &mut Ui, rect: Rect, on: bool, label: &str) -> bool {
 }
 
 /// A chip of the top bar with its right edge at `right`; returns its response.
-pub fn chip(ui: &mut Ui, right: egui::Pos2, text: &str, color: Color32) -> Response {
+pub fn chip(ui: &Ui, right: egui::Pos2, text: &str, color: Color32) -> Response {
     let t = Theme::of(ui.ctx());
     let galley = ui
         .painter()
