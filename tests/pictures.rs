@@ -36,7 +36,7 @@ fn wait(h: &mut Harness<'_, Window>, what: &str, done: impl Fn(&State) -> bool) 
     let start = Instant::now();
     while !done(h.state().state()) {
         assert!(
-            start.elapsed() < Duration::from_secs(300),
+            start.elapsed() < Duration::from_mins(5),
             "{what} did not end: {:?}",
             h.state().state().messages
         );

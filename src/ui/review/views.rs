@@ -287,7 +287,8 @@ fn strip(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>, t: &Theme) -> Rect {
         return rect.with_min_y(rect.top() + 32.0);
     } else {
         if skipped > 0 {
-            text = format!("{skipped} files skipped");
+            let files = if skipped == 1 { "file" } else { "files" };
+            text = format!("{skipped} {files} skipped");
         }
         if let Some(w) = v.warnings.first() {
             if !text.is_empty() {
