@@ -1,5 +1,7 @@
 //! Pictures of every workspace at 1440x900 and 1024x700, for people to look at: `target/pictures`.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop at once")]
+
 use egui_kittest::Harness;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
