@@ -224,10 +224,17 @@ impl Builder {
     pub fn act(&mut self, name: &str, x: TensorId, act: Act, inplace: bool) -> TensorId {
         let c = self.channels(x);
         let out = self.node(name, Op::Activation(act), vec![x], c);
-        if let Some(node) = self.graph.nodes.last_mut() {
-            node.inplace = inplace;
+        if inplace {
+            self.in_place();
         }
         out
+    }
+
+    /// Says that PyTorch makes the last node's result in its first input's storage: a view, or over it.
+    pub fn in_place(&mut self) {
+        if let Some(node) = self.graph.nodes.last_mut() {
+            node.inplace = true;
+        }
     }
 
     /// A parametric `ReLU` with one slope `name.weight`.
@@ -296,8 +303,8 @@ impl Builder {
     pub fn add(&mut self, name: &str, a: TensorId, b: TensorId, inplace: bool) -> TensorId {
         let c = self.channels(a);
         let out = self.node(name, Op::Add, vec![a, b], c);
-        if let Some(node) = self.graph.nodes.last_mut() {
-            node.inplace = inplace;
+        if inplace {
+            self.in_place();
         }
         out
     }
@@ -313,6 +320,11 @@ impl Builder {
             self.parameter(format!("{name}.weight"), vec![c]),
             self.parameter(format!("{name}.bias"), vec![c]),
         ]
+    }
+
+    /// A tensor of the state dictionary that no optimizer updates.
+    pub fn buffer(&mut self, name: String, shape: Vec<usize>) -> TensorId {
+        self.weight(name, shape, false)
     }
 
     fn weight(&mut self, name: String, shape: Vec<usize>, is_parameter: bool) -> TensorId {

@@ -1,6 +1,7 @@
 //! One forward pass without gradients, as a list of allocations and releases in the order PyTorch makes them.
 
 use super::frames::{Frames, is_weight};
+use super::tokens;
 use crate::memory::budget::LiveTensor;
 use crate::memory::{Precision, parts};
 use crate::network::{Graph, Node, Op, TensorId};
@@ -211,7 +212,8 @@ pub(super) fn count(shape: &[usize]) -> u64 {
 
 /// Runs the graph forward without gradients; `shapes` as from `network::shapes::infer`.
 pub fn simulate(graph: &Graph, shapes: &[Vec<usize>], frames: &Frames, o: EagerOptions) -> Trace {
-    Pass::new(graph, shapes, frames, o.precision).run()
+    let shapes = tokens::shared(graph, shapes);
+    Pass::new(graph, &shapes, frames, o.precision).run()
 }
 
 struct Pass<'a> {
@@ -247,6 +249,9 @@ pub(super) fn weight_bytes(graph: &Graph, precision: Precision) -> (u64, u64) {
                 parameters = parameters.saturating_add(bytes);
             } else if t.name.ends_with("running_mean") {
                 all = all.saturating_add(8);
+            } else if t.name.ends_with("relative_position_index") {
+                // Whole numbers of 8 bytes in every precision.
+                all = all.saturating_add(count(shape).saturating_mul(8 - each));
             }
         }
     }
@@ -330,7 +335,8 @@ impl<'a> Pass<'a> {
                 slot.push(id);
             }
         }
-        let beside = helper_bytes(node, self.shapes, self.plain_kind());
+        let (dropped, kept) = tokens::beside(node, self.shapes, kind);
+        let beside = helper_bytes(node, self.shapes, self.plain_kind()) + dropped + kept;
         if beside > 0 {
             helpers.push(self.trace.alloc("statistics and indices", &[], beside));
         }
@@ -341,6 +347,9 @@ impl<'a> Pass<'a> {
 
     /// What autocast does before the operation; the kind of what it makes.
     fn cast(&mut self, node: &Node, helpers: &mut Vec<usize>) -> Kind {
+        if tokens::kind(node).is_some() {
+            return self.cast_tokens(node, helpers);
+        }
         if self.precision != Precision::Amp {
             return self.plain_kind();
         }
@@ -390,6 +399,28 @@ impl<'a> Pass<'a> {
             }
             _ => widest,
         }
+    }
+
+    fn cast_tokens(&mut self, node: &Node, helpers: &mut Vec<usize>) -> Kind {
+        let mut widest = Kind::Half;
+        for t in &node.inputs {
+            if !is_weight(self.graph, *t) && self.kind[t.index()] == Kind::Full {
+                widest = Kind::Full;
+            }
+        }
+        let (to, made) = tokens::computes_in(self.graph, node, self.precision, widest);
+        for t in &node.inputs {
+            if is_weight(self.graph, *t) {
+                if self.precision == Precision::Amp && tokens::copies_weights(node) {
+                    self.copy_weight(*t);
+                }
+            } else if let Some(to) = to
+                && self.kind[t.index()] != to
+            {
+                helpers.push(self.cast_block(*t, to));
+            }
+        }
+        made
     }
 
     fn cast_block(&mut self, t: TensorId, to: Kind) -> usize {

@@ -1,6 +1,7 @@
 //! Who holds what: a module call holds its arguments until it returns, and a few well-known forward functions
 //! hold local variables longer than their last use. Computed once per graph, whatever the roi.
 
+use super::tokens;
 use crate::network::{Graph, Op, TensorId, TensorKind};
 
 /// The last step at which each tensor of a graph is held by a use or a frame, and which storage it lies in.
@@ -134,6 +135,11 @@ impl Frames {
                 if last_in_scope(graph, step, &level) == step {
                     self.hold(node.outputs[0], nodes.len());
                 }
+            }
+        }
+        for (step, until) in tokens::locals(graph) {
+            if let Some(t) = nodes[step].outputs.first() {
+                self.hold(*t, until);
             }
         }
         self.hold_levels(graph);

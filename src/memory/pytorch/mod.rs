@@ -6,7 +6,9 @@ mod eager;
 mod frames;
 #[cfg(test)]
 mod golden;
+mod tokens;
 mod training;
+mod training_tokens;
 mod workspace;
 
 pub use eager::{Block, EagerOptions, Event, Live, Trace, simulate};

@@ -5,6 +5,7 @@ use super::eager::{
     Block, COPIES, Event, GRADIENTS, Kind, Trace, count, helper_bytes, weight_bytes,
 };
 use super::frames::{Frames, is_weight};
+use super::tokens;
 use crate::memory::budget::Optimizer;
 use crate::memory::planner::optimizer_bytes;
 use crate::memory::{Precision, parts};
@@ -29,7 +30,8 @@ pub fn simulate_training(
     frames: &Frames,
     options: TrainingOptions,
 ) -> Trace {
-    let mut step = Training::new(graph, shapes, frames, options);
+    let shapes = tokens::shared(graph, shapes);
+    let mut step = Training::new(graph, &shapes, frames, options);
     step.forward();
     step.loss();
     step.backward();
@@ -44,13 +46,13 @@ struct Grad {
     store: usize,
 }
 
-struct Training<'a> {
-    graph: &'a Graph,
-    shapes: &'a [Vec<usize>],
+pub(super) struct Training<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) shapes: &'a [Vec<usize>],
     frames: &'a Frames,
-    options: TrainingOptions,
-    trace: Trace,
-    kind: Vec<Kind>,
+    pub(super) options: TrainingOptions,
+    pub(super) trace: Trace,
+    pub(super) kind: Vec<Kind>,
     /// Block and reference count of each activation storage, by root tensor.
     store: Vec<Option<usize>>,
     held: Vec<u32>,
@@ -155,7 +157,7 @@ impl<'a> Training<'a> {
         }
     }
 
-    fn root(&self, t: TensorId) -> usize {
+    pub(super) fn root(&self, t: TensorId) -> usize {
         self.frames.storage[t.index()].index()
     }
 
@@ -216,6 +218,9 @@ impl<'a> Training<'a> {
 
     /// Copies that autocast makes; a copied input is what a convolution saves.
     fn cast(&mut self, node: &Node, helpers: &mut Vec<usize>) -> Kind {
+        if tokens::kind(node).is_some() {
+            return self.cast_tokens(node, helpers);
+        }
         if self.options.precision != Precision::Amp {
             return self.plain();
         }
@@ -230,11 +235,7 @@ impl<'a> Training<'a> {
                 for t in node.inputs.clone() {
                     let bytes = count(&self.shapes[t.index()]).saturating_mul(2);
                     if is_weight(self.graph, t) {
-                        if !std::mem::replace(&mut self.copied[t.index()], true) {
-                            let id = self.trace.alloc(COPIES, &[], bytes);
-                            self.trace.blocks[id].resident = true;
-                            self.trace.weight_copies += bytes;
-                        }
+                        self.copy_weight(t);
                     } else if self.kind[t.index()] == Kind::Full {
                         helpers.push(self.trace.alloc("autocast copy", &[], bytes));
                     }
@@ -254,8 +255,23 @@ impl<'a> Training<'a> {
         }
     }
 
+    /// Autocast keeps a copy of each weight until the region ends.
+    pub(super) fn copy_weight(&mut self, t: TensorId) {
+        if std::mem::replace(&mut self.copied[t.index()], true) {
+            return;
+        }
+        let bytes = count(&self.shapes[t.index()]).saturating_mul(2);
+        let id = self.trace.alloc(COPIES, &[], bytes);
+        self.trace.blocks[id].resident = true;
+        self.trace.weight_copies += bytes;
+    }
+
     /// What the backward pass of a node asks for. Copies made by autocast take the place of the input.
     fn save(&mut self, step: usize, node: &Node, casts: Vec<usize>) {
+        if tokens::kind(node).is_some() {
+            let (roots, helpers) = self.save_tokens(node, casts);
+            return self.store_saved(step, roots, helpers);
+        }
         let mut roots = Vec::new();
         let mut helpers = Vec::new();
         let x = node.inputs.first().copied();
@@ -308,6 +324,10 @@ impl<'a> Training<'a> {
                 self.trace.free(id);
             }
         }
+        self.store_saved(step, roots, helpers);
+    }
+
+    fn store_saved(&mut self, step: usize, mut roots: Vec<usize>, mut helpers: Vec<usize>) {
         if self.checkpointed(step) {
             // Only what comes from another stage is kept; the rest is made again.
             for id in helpers.drain(..) {
@@ -474,6 +494,17 @@ impl<'a> Training<'a> {
             && self.frames.maker[self.root(x)]
                 .is_some_and(|m| matches!(self.graph.nodes[m].op, Op::InstanceNorm { .. }));
         match &node.op {
+            Op::Other { .. } if tokens::is_constant(node) => {
+                self.weight_grads(node);
+                self.drop_grad(grad);
+            }
+            Op::Other { .. }
+                if tokens::kind(node).is_some() && (node.inplace || node.op.kind() == "Add") =>
+            {
+                self.weight_grads(node);
+                self.refs[grad.store] -= 1;
+                self.share(&activations, grad);
+            }
             Op::Add if view => {
                 // In place on a view: the gradient is copied into one of the base, a clone goes to the operand.
                 self.give(x, self.bytes(x), "gradient of base");

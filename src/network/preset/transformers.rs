@@ -56,6 +56,13 @@ fn plain(
     )
 }
 
+/// The same values seen in another shape.
+fn view(b: &mut Builder, name: &str, x: TensorId, shape: &[usize]) -> TensorId {
+    let y = plain(b, name, "Transpose", &[x], shape);
+    b.in_place();
+    y
+}
+
 fn layer_norm(b: &mut Builder, name: &str, x: TensorId, shape: &[usize]) -> TensorId {
     let width = [shape.last().copied().unwrap_or(1)];
     let learned: &[(&str, &[usize])] = &[("weight", &width), ("bias", &width)];
@@ -155,13 +162,8 @@ pub(super) fn unetr(name: &str) -> Graph {
         .enumerate()
     {
         let at = format!("encoder{}", i + 2);
-        let map = plain(
-            &mut b,
-            &format!("{at}.proj_feat"),
-            "Transpose",
-            &[tokens],
-            &grid,
-        );
+        // Hidden states lie channels first in memory, as the patch embedding left them.
+        let map = view(&mut b, &format!("proj_feat.{}", i + 2), tokens, &grid);
         let mut y = b.conv_transpose(
             &format!("{at}.transp_conv_init.conv"),
             map,
@@ -175,7 +177,7 @@ pub(super) fn unetr(name: &str) -> Graph {
         }
         skips.push(y);
     }
-    let mut x = plain(&mut b, "decoder5.proj_feat", "Transpose", &[x], &grid);
+    let mut x = plain(&mut b, "proj_feat.5", "Transpose", &[x], &grid);
     for (level, out) in [(5, 128), (4, 64), (3, 32), (2, 16)] {
         let skip = skips.pop().unwrap_or(x);
         x = up_block(&mut b, &format!("decoder{level}"), x, (skip, out));
@@ -210,6 +212,13 @@ fn vit_block(
         &format!("{at}.attn.values"),
         &[weights, qkv],
         216,
+        &[1, heads, 216, width / heads],
+    );
+    let mixed = plain(
+        b,
+        &format!("{at}.attn.out_rearrange"),
+        "Transpose",
+        &[mixed],
         &tokens,
     );
     let y = linear(
@@ -219,7 +228,7 @@ fn vit_block(
         (width, true),
         &tokens,
     );
-    let x = plain(b, &format!("{at}.attn.add"), "Add", &[x, y], &tokens);
+    let x = plain(b, &format!("{at}.add"), "Add", &[x, y], &tokens);
     mlp_block(b, at, x, (&tokens, mlp))
 }
 
@@ -233,7 +242,7 @@ fn mlp_block(b: &mut Builder, at: &str, x: TensorId, (tokens, mlp): (&[usize], u
     let y = linear(b, &format!("{at}.mlp.linear1"), y, (width, true), &wide);
     let y = plain(b, &format!("{at}.mlp.fn"), "Gelu", &[y], &wide);
     let y = linear(b, &format!("{at}.mlp.linear2"), y, (mlp, true), tokens);
-    plain(b, &format!("{at}.mlp.add"), "Add", &[x, y], tokens)
+    plain(b, &format!("{at}.add_mlp"), "Add", &[x, y], tokens)
 }
 
 /// `SwinUNETR(1, 3, feature_size 48)`: windows of 7 voxels cubed, depths 2 2 2 2, heads 3 6 12 24.
@@ -247,12 +256,14 @@ pub(super) fn swin_unetr(name: &str) -> Graph {
         .into_iter()
         .enumerate()
     {
-        x = swin_layer(
-            &mut b,
-            &format!("swinViT.layers{}.0", i + 1),
-            x,
-            Stage { width, size, heads },
-        );
+        let stage = Stage { width, size, heads };
+        if i > 0 {
+            // What the level before made lies channels last.
+            let shape = [1, width, size, size, size];
+            let name = format!("swinViT.contiguous.{i}");
+            x = plain(&mut b, &name, "Transpose", &[x], &shape);
+        }
+        x = swin_layer(&mut b, &format!("swinViT.layers{}.0", i + 1), x, stage);
         hidden.push(normed(&mut b, i + 1, x, (2 * width, size / 2)));
     }
     let mut skips = vec![res_block(&mut b, "encoder1.layer", image, 48)];
@@ -290,13 +301,7 @@ struct Stage {
 fn swin_layer(b: &mut Builder, at: &str, x: TensorId, stage: Stage) -> TensorId {
     let Stage { width, size, .. } = stage;
     let volume = [1, size, size, size, width];
-    let mut x = plain(
-        b,
-        &format!("{at}.channels_last"),
-        "Transpose",
-        &[x],
-        &volume,
-    );
+    let mut x = view(b, &format!("{at}.channels_last"), x, &volume);
     let windows = size.div_ceil(7).pow(3);
     // A map no larger than a window has one window and nothing to shift.
     let mask = (size > 7).then(|| {
@@ -324,13 +329,8 @@ fn swin_layer(b: &mut Builder, at: &str, x: TensorId, stage: Stage) -> TensorId 
         (8 * width, false),
         &reduced,
     );
-    plain(
-        b,
-        &format!("{at}.channels_first"),
-        "Transpose",
-        &[y],
-        &[1, 2 * width, half, half, half],
-    )
+    let merged = [1, 2 * width, half, half, half];
+    view(b, &format!("{at}.channels_first"), y, &merged)
 }
 
 fn swin_block(
@@ -339,56 +339,72 @@ fn swin_block(
     (x, mask): (TensorId, Option<TensorId>),
     stage: Stage,
 ) -> TensorId {
-    let Stage { width, size, heads } = stage;
+    let Stage { width, size, .. } = stage;
     let volume = [1, size, size, size, width];
+    let side = size.min(7);
+    let (windows, tokens) = (size.div_ceil(side).pow(3), side.pow(3));
+    let whole = size.next_multiple_of(side);
+    let padded = [1, whole, whole, whole, width];
+    let cut = [windows, tokens, width];
+    let mut y = layer_norm(b, &format!("{at}.norm1"), x, &volume);
+    if whole != size {
+        y = plain(b, &format!("{at}.pad"), "Pad", &[y], &padded);
+    }
+    if mask.is_some() {
+        y = plain(b, &format!("{at}.roll"), "Roll", &[y], &padded);
+    }
+    y = plain(b, &format!("{at}.window_partition"), "Reshape", &[y], &cut);
+    y = window_attention(b, &format!("{at}.attn"), (y, mask), stage);
+    y = plain(b, &format!("{at}.window_reverse"), "Reshape", &[y], &padded);
+    if mask.is_some() {
+        y = plain(b, &format!("{at}.unroll"), "Roll", &[y], &padded);
+    }
+    if whole != size {
+        y = plain(b, &format!("{at}.crop"), "Slice", &[y], &volume);
+    }
+    let x = plain(b, &format!("{at}.add"), "Add", &[x, y], &volume);
+    mlp_block(b, at, x, (&volume, 4 * width))
+}
+
+/// Attention inside each window, with a learned bias per pair of places and the mask of shifted windows.
+fn window_attention(
+    b: &mut Builder,
+    at: &str,
+    (x, mask): (TensorId, Option<TensorId>),
+    Stage { width, size, heads }: Stage,
+) -> TensorId {
     let side = size.min(7);
     let (windows, tokens) = (size.div_ceil(side).pow(3), side.pow(3));
     let cut = [windows, tokens, width];
     let map = [windows, heads, tokens, tokens];
-    let y = layer_norm(b, &format!("{at}.norm1"), x, &volume);
-    let y = plain(b, &format!("{at}.window_partition"), "Reshape", &[y], &cut);
-    let qkv = linear(
-        b,
-        &format!("{at}.attn.qkv"),
-        y,
-        (width, true),
-        &[windows, tokens, 3 * width],
-    );
-    let scores = product(b, &format!("{at}.attn.scores"), &[qkv], width / heads, &map);
+    let each = [windows, heads, tokens, width / heads];
+    let all = [windows, tokens, 3 * width];
+    let qkv = linear(b, &format!("{at}.qkv"), x, (width, true), &all);
     let table = [13usize.pow(3), heads];
     let learned: &[(&str, &[usize])] = &[("relative_position_bias_table", &table)];
-    let mut weights = step(
+    b.buffer(format!("{at}.relative_position_index"), vec![343, 343]);
+    let bias = step(
         b,
-        &format!("{at}.attn"),
+        at,
         &Step {
-            kind: "Add",
-            inputs: &[scores],
+            kind: "Gather",
+            inputs: &[qkv],
             learned,
-            shape: &map,
-            flops: values(&map),
+            shape: &[heads, tokens, tokens],
+            flops: 0,
         },
     );
+    let q = plain(b, &format!("{at}.q"), "Mul", &[qkv], &each);
+    let inner = width / heads;
+    let scores = product(b, &format!("{at}.scores"), &[q, qkv], inner, &map);
+    let mut weights = plain(b, &format!("{at}.add"), "Add", &[scores, bias], &map);
     if let Some(mask) = mask {
-        weights = plain(b, &format!("{at}.attn.mask"), "Add", &[weights, mask], &map);
+        weights = plain(b, &format!("{at}.mask"), "Add", &[weights, mask], &map);
     }
-    let weights = plain(
-        b,
-        &format!("{at}.attn.softmax"),
-        "Softmax",
-        &[weights],
-        &map,
-    );
-    let mixed = product(
-        b,
-        &format!("{at}.attn.values"),
-        &[weights, qkv],
-        tokens,
-        &cut,
-    );
-    let y = linear(b, &format!("{at}.attn.proj"), mixed, (width, true), &cut);
-    let y = plain(b, &format!("{at}.window_reverse"), "Reshape", &[y], &volume);
-    let x = plain(b, &format!("{at}.attn.add"), "Add", &[x, y], &volume);
-    mlp_block(b, at, x, (&volume, 4 * width))
+    let weights = plain(b, &format!("{at}.softmax"), "Softmax", &[weights], &map);
+    let mixed = product(b, &format!("{at}.values"), &[weights, qkv], tokens, &each);
+    let y = plain(b, &format!("{at}.merge"), "Reshape", &[mixed], &cut);
+    linear(b, &format!("{at}.proj"), y, (width, true), &cut)
 }
 
 /// The layer norm without parameters that each level's map goes through.
