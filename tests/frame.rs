@@ -9,9 +9,9 @@ use voxfit::geometry::Plane;
 use voxfit::jobs::Waker;
 use voxfit::ui::Window;
 
-fn window(study: &str) -> Harness<'static, Window> {
+fn window() -> Harness<'static, Window> {
     let startup = Startup {
-        paths: vec![study.into()],
+        network: Some("preset:demo".to_owned()),
         ..Startup::default()
     };
     Harness::builder()
@@ -63,7 +63,10 @@ fn measure(h: &mut Harness<'_, Window>, what: &str, change: impl Fn(usize) -> Op
 #[test]
 #[ignore = "a benchmark: cargo test --release --test frame -- --ignored --nocapture"]
 fn what_a_frame_costs_at_512x512x140() {
-    let mut h = window("phantom:512x512x140");
+    let mut h = window();
+    let ctx = h.ctx.clone();
+    h.state_mut()
+        .send(&ctx, Command::OpenStudy("phantom:512x512x140".to_owned()));
     settle(&mut h, |s| {
         s.volume_state().is_some_and(|v| !v.is_loading()) && s.derived.budget().is_some()
     });
