@@ -16,10 +16,7 @@ fn main() -> ExitCode {
         Action::Done(code) => code,
         Action::Window(startup) => match voxfit::ui::run(startup) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(e) => {
-                tracing::error!("{e}");
-                cli::no_window()
-            }
+            Err(e) => cli::no_window(&e.to_string()),
         },
     }
 }

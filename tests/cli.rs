@@ -6,6 +6,8 @@
     reason = "a test fails by panicking and says what it skips"
 )]
 
+mod refusals;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -151,21 +151,21 @@ pub(super) struct WindowsArgs {
     /// A network that gives stride, reach and norms.
     pub(super) model: Option<String>,
     /// Size of the volume.
-    #[arg(long, value_parser = size)]
+    #[arg(long, value_parser = size, allow_hyphen_values = true)]
     pub(super) volume: Extent,
     /// Its spacing in mm: with it and a network that resamples, windows are placed on the resampled volume.
-    #[arg(long, value_parser = triple)]
+    #[arg(long, value_parser = triple, allow_hyphen_values = true)]
     pub(super) spacing: Option<Triple>,
     #[command(flatten)]
     pub(super) choice: WindowChoice,
     /// Total stride without a network.
-    #[arg(long, value_parser = size)]
+    #[arg(long, value_parser = size, allow_hyphen_values = true)]
     pub(super) stride: Option<Extent>,
     /// Reach to the left without a network.
-    #[arg(long, value_parser = size, requires = "reach_right")]
+    #[arg(long, value_parser = reach, requires = "reach_right", allow_hyphen_values = true)]
     pub(super) reach_left: Option<Extent>,
     /// Reach to the right without a network.
-    #[arg(long, value_parser = size, requires = "reach_left")]
+    #[arg(long, value_parser = reach, requires = "reach_left", allow_hyphen_values = true)]
     pub(super) reach_right: Option<Extent>,
     #[command(flatten)]
     pub(super) files: ModelArgs,
@@ -201,7 +201,7 @@ pub(super) struct ForwardArgs {
     #[arg(long, default_value = "fp32", value_parser = ["fp32", "fp16", "bf16"])]
     pub(super) precision: String,
     /// Threads of the CPU engine; 0 takes all cores.
-    #[arg(long, default_value = "0", value_parser = parse_threads)]
+    #[arg(long, default_value = "0", value_parser = parse_threads, allow_hyphen_values = true)]
     pub(super) threads: usize,
     /// The best of so many passes after one uncounted.
     #[arg(long, default_value_t = 1)]
@@ -220,6 +220,12 @@ fn size(text: &str) -> Result<Extent, String> {
         ));
     }
     Ok(e)
+}
+
+/// Voxels to one side along each axis: none of them for a network that looks at single voxels.
+fn reach(text: &str) -> Result<Extent, String> {
+    text.parse()
+        .map_err(|e: crate::geometry::ExtentError| e.to_string())
 }
 
 fn parse_roi_text(text: &str) -> Result<Extent, String> {
@@ -289,7 +295,7 @@ pub(super) struct BudgetArgs {
     #[arg(long, value_parser = parse_roi_text, allow_hyphen_values = true)]
     pub(super) roi_size: Extent,
     /// Size of the volume that is stitched.
-    #[arg(long, value_parser = size)]
+    #[arg(long, value_parser = size, allow_hyphen_values = true)]
     pub(super) volume: Option<Extent>,
     #[arg(long, value_enum, default_value = "voxfit")]
     pub(super) runtime: RuntimeWord,
@@ -298,7 +304,7 @@ pub(super) struct BudgetArgs {
     #[arg(long, value_enum, default_value = "fp32")]
     pub(super) precision: PrecisionWord,
     /// Windows per forward pass, or the training batch.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value = "1", value_parser = parse_batch, allow_hyphen_values = true)]
     pub(super) batch: usize,
     #[arg(long, value_enum, default_value = "none")]
     pub(super) optimizer: OptimizerWord,
@@ -373,7 +379,7 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) choice: WindowChoice,
     /// Windows per forward pass.
-    #[arg(long)]
+    #[arg(long, value_parser = parse_batch, allow_hyphen_values = true)]
     pub(super) batch: Option<usize>,
     /// auto, cpu or cuda.
     #[arg(long, default_value = "auto", value_parser = ["auto", "cpu", "cuda"])]
@@ -384,7 +390,7 @@ pub(super) struct RunArgs {
     #[arg(long)]
     pub(super) allow_single_pass: bool,
     /// Threads of the CPU engine; 0 takes all cores.
-    #[arg(long, default_value = "0", value_parser = parse_threads)]
+    #[arg(long, default_value = "0", value_parser = parse_threads, allow_hyphen_values = true)]
     pub(super) threads: usize,
     /// The result file.
     #[arg(long)]
@@ -399,9 +405,9 @@ pub(super) struct RunArgs {
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
     /// Without a window: writes result, report and pictures.
-    #[arg(long, requires = "out")]
+    #[arg(long)]
     pub(super) headless: bool,
-    /// Folder for them.
+    /// Folder for them; voxfit-demo in this folder if it is left out.
     #[arg(long)]
     pub(super) out: Option<PathBuf>,
 }
@@ -432,6 +438,16 @@ fn parse_threads(text: &str) -> Result<usize, String> {
         Ok(n) if n <= 1024 => Ok(n),
         _ => Err(format!(
             "expected 0 (one thread per core) or at most 1024 threads, found {text}"
+        )),
+    }
+}
+
+/// Windows per pass: at least one, and no figure that no machine can hold.
+fn parse_batch(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=1 << 20).contains(&n) => Ok(n),
+        _ => Err(format!(
+            "a batch is a whole number from 1 to 1048576, found {text}"
         )),
     }
 }

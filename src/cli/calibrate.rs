@@ -5,6 +5,7 @@ use super::failure::{Failure, USAGE};
 use super::output::{self, Align};
 use crate::app::parse::bytes;
 use crate::hardware::{Card, Catalogue};
+use crate::memory::MemoryError;
 use crate::memory::calibrate::{Point, fit};
 use serde_json::{Map, Value, json};
 
@@ -19,7 +20,11 @@ pub(super) fn run(args: &CalibrateArgs, json: bool) -> Result<u8, Failure> {
             .map(|id| catalogue.get(id))
             .collect::<Result<_, _>>()?
     };
-    let line = fit(&points)?;
+    let line = match fit(&points) {
+        Ok(line) => line,
+        Err(MemoryError::Calibration { reason }) => return Ok(no_line(&reason, &cards, json)),
+        Err(e) => return Err(e.into()),
+    };
     let largest: Map<String, Value> = cards
         .iter()
         .map(|c| {
@@ -58,6 +63,24 @@ pub(super) fn run(args: &CalibrateArgs, json: bool) -> Result<u8, Failure> {
         output::table(&[("card", Align::Left), ("largest X", Align::Right)], &rows);
     }
     Ok(u8::from(line.refused.is_some()))
+}
+
+/// Points without any line: the same keys, and why.
+fn no_line(reason: &str, cards: &[&Card], json: bool) -> u8 {
+    if json {
+        let largest: Map<String, Value> =
+            cards.iter().map(|c| (c.id.clone(), Value::Null)).collect();
+        output::print_json(&json!({
+            "intercept": Value::Null,
+            "slope": Value::Null,
+            "residuals": [],
+            "refused": reason,
+            "largest_batch": largest,
+        }));
+    } else {
+        output::say(reason);
+    }
+    1
 }
 
 fn points(text: &str) -> Result<Vec<Point>, Failure> {

@@ -1,12 +1,13 @@
 //! `voxfit demo --headless`: the embedded study and network, the whole path, with report and pictures.
 
 use super::args::DemoArgs;
-use super::failure::{DATA, Failure, USAGE, WRITE};
+use super::failure::{DATA, Failure, WRITE};
 use super::{output, progress};
 use crate::app::{Command, DEMO_STUDY, SettingsDir, State, files};
 use crate::jobs::{Control, Waker};
 use crate::report::ReportError;
 use serde_json::json;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 impl From<ReportError> for Failure {
@@ -20,12 +21,10 @@ impl From<ReportError> for Failure {
 }
 
 pub(super) fn run(args: &DemoArgs, json: bool) -> Result<u8, Failure> {
-    let Some(out) = &args.out else {
-        return Err(Failure::new(
-            USAGE,
-            "say where the report and pictures go: voxfit demo --headless --out DIR",
-        ));
-    };
+    let out = args
+        .out
+        .as_deref()
+        .unwrap_or_else(|| Path::new("voxfit-demo"));
     let start = Instant::now();
     super::forward::make_folder(out)?;
     let mut state = State::new(SettingsDir::none(), Waker::default());
@@ -35,6 +34,7 @@ pub(super) fn run(args: &DemoArgs, json: bool) -> Result<u8, Failure> {
     };
     let result = outcome.result.clone();
     result.write(&out.join("result.json"))?;
+    progress::check()?;
     let page = state.page();
     let figures = page.figures();
     let mut pictures = Vec::new();
@@ -43,6 +43,7 @@ pub(super) fn run(args: &DemoArgs, json: bool) -> Result<u8, Failure> {
         let bytes = figure.picture.png(name)?;
         files::write_whole("picture", &file, &bytes).map_err(|e| Failure::new(WRITE, e))?;
         pictures.push(file);
+        progress::check()?;
     }
     let report = out.join("report.html");
     page.write(&figures, &report)?;

@@ -104,7 +104,9 @@ impl From<HardwareError> for Failure {
 impl From<MemoryError> for Failure {
     fn from(e: MemoryError) -> Self {
         let code = match &e {
-            MemoryError::EmptyBatch | MemoryError::EmptyRoi { .. } => USAGE,
+            MemoryError::EmptyBatch
+            | MemoryError::EmptyRoi { .. }
+            | MemoryError::TooLarge { .. } => USAGE,
             _ => DATA,
         };
         Self::new(code, e.to_string())

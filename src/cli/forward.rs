@@ -8,6 +8,7 @@ use crate::engine::cpu::CpuEngine;
 use crate::engine::{self, Engine, Forward};
 use crate::network;
 use serde_json::json;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl From<TensorError> for Failure {
@@ -38,6 +39,7 @@ pub(super) fn run(args: &ForwardArgs, json: bool) -> Result<u8, Failure> {
         args.files.manifest.as_deref(),
         args.files.weights.as_deref(),
     )?;
+    check_paths(args, model.graph.outputs.len())?;
     let input = tensor::read(&args.input)?;
     make_folder(&args.out)?;
     let names: Vec<String> = model
@@ -63,7 +65,7 @@ pub(super) fn run(args: &ForwardArgs, json: bool) -> Result<u8, Failure> {
     })?;
     let mut outputs = Vec::new();
     for (i, t) in done.outputs.iter().enumerate() {
-        let file = args.out.join(format!("output_{i}.npy"));
+        let file = output_file(&args.out, i);
         tensor::write(&file, t)?;
         outputs.push(json!({ "name": names.get(i), "shape": t.shape, "file": file }));
     }
@@ -94,6 +96,28 @@ pub(super) fn run(args: &ForwardArgs, json: bool) -> Result<u8, Failure> {
     Ok(0)
 }
 
+fn output_file(folder: &Path, i: usize) -> PathBuf {
+    folder.join(format!("output_{i}.npy"))
+}
+
+/// Refuses outputs that would overwrite what the pass reads.
+fn check_paths(args: &ForwardArgs, n_outputs: usize) -> Result<(), Failure> {
+    let files: Vec<PathBuf> = (0..n_outputs).map(|i| output_file(&args.out, i)).collect();
+    let mut outputs = vec![("--out", args.out.as_path())];
+    outputs.extend(files.iter().map(|f| ("--out", f.as_path())));
+    let read = [
+        ("the input", Some(args.input.as_path())),
+        ("the network", Some(Path::new(&args.model))),
+        ("the manifest", args.files.manifest.as_deref()),
+        ("the weights", args.files.weights.as_deref().map(Path::new)),
+    ];
+    let inputs: Vec<_> = read
+        .into_iter()
+        .filter_map(|(w, p)| Some((w, p?)))
+        .collect();
+    super::paths::distinct(&outputs, &inputs)
+}
+
 /// The engine of this name. `auto` takes CUDA only where it can run a network.
 pub(super) fn pick(name: &str, threads: usize) -> Result<Box<dyn Engine>, Failure> {
     if name == "cuda" {
@@ -111,7 +135,7 @@ pub(super) fn pick(name: &str, threads: usize) -> Result<Box<dyn Engine>, Failur
 }
 
 /// Makes the folder that outputs go into.
-pub(super) fn make_folder(path: &std::path::Path) -> Result<(), Failure> {
+pub(super) fn make_folder(path: &Path) -> Result<(), Failure> {
     crate::app::files::make_folder(path).map_err(|e| {
         Failure::new(
             WRITE,

@@ -11,6 +11,7 @@ mod failure;
 mod forward;
 mod network;
 mod output;
+mod paths;
 mod progress;
 mod report;
 mod run;
@@ -38,8 +39,14 @@ pub fn start(arguments: impl IntoIterator<Item = OsString>) -> Action {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(e) => {
-            let _closed = e.print();
-            return Action::Done(ExitCode::from(if e.use_stderr() { 2 } else { 0 }));
+            if let Err(io) = e.print() {
+                output::lost(&io);
+            }
+            return Action::Done(output::finish(ExitCode::from(if e.use_stderr() {
+                2
+            } else {
+                0
+            })));
         }
     };
     let json = cli.json;
@@ -58,14 +65,29 @@ pub fn start(arguments: impl IntoIterator<Item = OsString>) -> Action {
         }
         Some(verb) => dispatch(verb, json),
     };
-    Action::Done(match done {
+    let code = match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) => failure.report(json),
-    })
+    };
+    Action::Done(output::finish(code))
 }
 
 /// Runs one command; the answer is its exit code (0 yes, 1 no).
 fn dispatch(verb: Verb, json: bool) -> Result<u8, Failure> {
+    let answers_at_once = matches!(
+        verb,
+        Verb::Open(_)
+            | Verb::Network(_)
+            | Verb::Budget(_)
+            | Verb::Windows(_)
+            | Verb::Calibrate(_)
+            | Verb::Cards(_)
+            | Verb::Engines
+            | Verb::Bench(_)
+    );
+    if !answers_at_once {
+        progress::listen();
+    }
     match verb {
         Verb::Open(_) => Ok(0),
         Verb::Series(a) => series::run(&a, json),
@@ -85,10 +107,10 @@ fn dispatch(verb: Verb, json: bool) -> Result<u8, Failure> {
 }
 
 /// Says how to work without a window, for a machine that cannot open one.
-pub fn no_window() -> ExitCode {
-    output::warn(
-        "voxfit: no window can be opened here (no display). `voxfit --help` lists what works without one: \
-         voxfit demo --headless --out DIR, voxfit series PATH, voxfit budget MODEL --roi-size 128x128x64",
-    );
+pub fn no_window(why: &str) -> ExitCode {
+    output::warn(&format!(
+        "voxfit: {}, voxfit series PATH, voxfit budget MODEL --roi-size 128x128x64; `voxfit --help` lists the rest",
+        why.replace('\n', " ")
+    ));
     ExitCode::from(failure::USAGE)
 }

@@ -1,11 +1,42 @@
 //! Printing: one JSON object or aligned tables to stdout, sentences to stderr. A closed pipe is no error.
 
+use super::failure::WRITE;
 use serde::Serialize;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
+use std::process::ExitCode;
+use std::sync::OnceLock;
+
+/// Why stdout took less than it was given, unless its reader simply left.
+static LOST: OnceLock<String> = OnceLock::new();
+
+/// Remembers that stdout did not take what was printed.
+pub(super) fn lost(error: &std::io::Error) {
+    if error.kind() != ErrorKind::BrokenPipe {
+        LOST.get_or_init(|| error.to_string());
+    }
+}
+
+/// The exit code in the end: that of the command, unless its answer was not printed in full.
+pub(super) fn finish(code: ExitCode) -> ExitCode {
+    if let Err(e) = std::io::stdout().flush() {
+        lost(&e);
+    }
+    match LOST.get() {
+        None => code,
+        Some(why) => {
+            warn(&format!(
+                "voxfit: the answer could not be written in full to standard output: {why}"
+            ));
+            ExitCode::from(WRITE)
+        }
+    }
+}
 
 /// One line to stdout.
 pub(super) fn say(line: &str) {
-    let _closed = writeln!(std::io::stdout().lock(), "{line}");
+    if let Err(e) = writeln!(std::io::stdout().lock(), "{line}") {
+        lost(&e);
+    }
 }
 
 /// One line to stderr.
@@ -53,11 +84,12 @@ fn table_lines(heads: &[(&str, Align)], rows: &[Vec<String>]) -> Vec<String> {
             if !out.is_empty() {
                 out.push_str("  ");
             }
-            let padded = match align {
-                Align::Left => format!("{cell:<w$}"),
-                Align::Right => format!("{cell:>w$}"),
+            let pad = " ".repeat(w.saturating_sub(cell.chars().count()));
+            let (before, after) = match align {
+                Align::Left => ("", pad.as_str()),
+                Align::Right => (pad.as_str(), ""),
             };
-            out.push_str(&padded);
+            out.extend([before, cell, after]);
         }
         out.trim_end().to_owned()
     };
@@ -86,6 +118,15 @@ pub(super) fn sizes(shape: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_wider_than_any_screen_is_padded_and_not_a_crash() {
+        let wide = "9".repeat(70_000);
+        let rows = [vec![wide.clone()], vec!["1".to_owned()]];
+        let lines = table_lines(&[("n", Align::Right)], &rows);
+        assert_eq!(lines[1], wide);
+        assert_eq!(lines[2].len(), 70_000);
+    }
 
     #[test]
     fn numbers_stand_right_and_words_left() {

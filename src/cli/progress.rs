@@ -1,7 +1,7 @@
 //! Progress on stderr while work runs, and Ctrl-C as a cancel.
 
 use super::failure::{Failure, TEMPORARY};
-use crate::jobs::Control;
+use crate::jobs::{Cancelled, Control};
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,12 +21,36 @@ fn interrupted() -> &'static Arc<AtomicBool> {
     })
 }
 
+/// Takes signals from here on, so that one that comes before or between stages counts too.
+pub(super) fn listen() {
+    interrupted();
+}
+
+/// Ends the command once a signal came; a signal is never forgotten.
+pub(super) fn check() -> Result<(), Failure> {
+    if interrupted().load(Ordering::Relaxed) {
+        return Err(Cancelled.into());
+    }
+    Ok(())
+}
+
 /// Runs work with a control that Ctrl-C cancels, printing `what: done/total` to stderr when it takes long.
+/// A signal that comes as the work ends still ends the command.
 pub(super) fn with<T: Send, E: Into<Failure> + Send>(
     what: &str,
     work: impl FnOnce(&Control) -> Result<T, E> + Send,
 ) -> Result<T, Failure> {
-    interrupted().store(false, Ordering::Relaxed);
+    let done = writing(what, work)?;
+    check()?;
+    Ok(done)
+}
+
+/// As [`with`], for work that writes: what was written before the signal came stays and counts.
+pub(super) fn writing<T: Send, E: Into<Failure> + Send>(
+    what: &str,
+    work: impl FnOnce(&Control) -> Result<T, E> + Send,
+) -> Result<T, Failure> {
+    check()?;
     let control = Control::new();
     std::thread::scope(|scope| {
         let inner = control.clone();

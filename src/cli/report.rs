@@ -9,6 +9,12 @@ use serde_json::json;
 use std::time::Duration;
 
 pub(super) fn run(args: &ReportArgs, json: bool) -> Result<u8, Failure> {
+    let inputs: Vec<_> = args
+        .inputs
+        .iter()
+        .map(|p| ("an input", p.as_path()))
+        .collect();
+    super::paths::distinct(&[("--out", &args.out)], &inputs)?;
     crate::exchange::result::check_writable("report", &args.out)?;
     let mut state = State::new(SettingsDir::none(), Waker::default());
     progress::with("report", |control| {

@@ -10,6 +10,7 @@ use crate::exchange::nifti;
 use crate::exchange::result::{RunResult, check_writable};
 use crate::geometry::Affine;
 use crate::memory::Precision;
+use crate::network::manifest::Output;
 use crate::network::{self, Model};
 use crate::study::{self, LabelMask, Ran, RunSpec, StudyError};
 use crate::tiling::TilingSpec;
@@ -33,16 +34,20 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
             .to_lowercase(),
         ));
     }
-    check_writable("result", &args.out)?;
-    if let Some(labels) = &args.labels {
-        check_writable("label file", labels)?;
-    }
+    check_paths(args)?;
     let model = network::open(
         &args.model,
         args.files.manifest.as_deref(),
         args.files.weights.as_deref(),
     )?;
     let spec = spec(args, &model)?;
+    if args.labels.is_some() {
+        makes_labels(&model)?;
+    }
+    check_writable("result", &args.out)?;
+    if let Some(labels) = &args.labels {
+        check_writable("label file", labels)?;
+    }
     let engine = super::forward::pick(&args.engine, args.threads)?;
     let opened = progress::with("slices", |c| {
         study::open(&args.study, args.series.as_deref(), c)
@@ -59,7 +64,9 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
         study::run(&opened, &model, &spec, engine, c).map_err(Failure::from)
     })?;
     for w in &ran.result.warnings {
-        output::warn(&w.text);
+        if !opened.warnings.contains(w) {
+            output::warn(&w.text);
+        }
     }
     if let Some(path) = &args.labels {
         write_labels(&ran, path)?;
@@ -71,6 +78,52 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
         print(&ran.result, &args.out);
     }
     Ok(0)
+}
+
+/// Refuses outputs that overwrite each other or what the run reads, and labels in a file that is no volume.
+fn check_paths(args: &RunArgs) -> Result<(), Failure> {
+    let mut outputs = vec![("--out", args.out.as_path())];
+    let mut inputs = vec![
+        ("the study", Path::new(&args.study)),
+        ("the network", Path::new(&args.model)),
+    ];
+    if let Some(labels) = &args.labels {
+        if !nifti::is_nifti(labels) {
+            return Err(Failure::new(
+                USAGE,
+                format!(
+                    "labels are written as NIfTI: end --labels in .nii or .nii.gz; found {}",
+                    labels.display()
+                ),
+            ));
+        }
+        outputs.push(("--labels", labels));
+    }
+    let read = [
+        ("the plan", args.plan.as_deref()),
+        ("the manifest", args.files.manifest.as_deref()),
+        ("the weights", args.files.weights.as_deref().map(Path::new)),
+    ];
+    inputs.extend(read.into_iter().filter_map(|(w, p)| Some((w, p?))));
+    let beside = Path::new(&args.model).with_extension("voxfit.toml");
+    inputs.push(("the manifest", &beside));
+    super::paths::distinct(&outputs, &inputs)
+}
+
+/// Refuses `--labels` for a network whose manifest speaks of no segmentation.
+fn makes_labels(model: &Model) -> Result<(), Failure> {
+    let instead = match &model.manifest.output {
+        Output::Segmentation(_) => return Ok(()),
+        Output::Retinanet(_) => "finds boxes",
+        Output::None => "has no segmentation in its manifest",
+    };
+    Err(Failure::new(
+        USAGE,
+        format!(
+            "the network {} {instead}, so there are no labels to write; leave --labels out",
+            model.graph.name
+        ),
+    ))
 }
 
 /// What was asked for, over the plan file, over the manifest.
@@ -87,7 +140,10 @@ fn spec(args: &RunArgs, model: &Model) -> Result<RunSpec, Failure> {
     spec.tiling = args.choice.choice().over(&defaults)?;
     spec.batch = args.batch.unwrap_or(spec.batch);
     if spec.batch == 0 {
-        return Err(Failure::new(USAGE, "--batch is 1 or more, found 0"));
+        return Err(Failure::new(
+            USAGE,
+            "windows per pass are 1 or more, found 0; give --batch 1",
+        ));
     }
     spec.allow_single_pass = args.allow_single_pass;
     Ok(spec)
@@ -97,11 +153,11 @@ fn write_labels(ran: &Ran, path: &Path) -> Result<(), Failure> {
     let Some(mask) = &ran.labels else {
         return Err(Failure::new(
             USAGE,
-            "this network finds boxes, so there are no labels to write; leave --labels out",
+            "the network's logits do not cover the volume voxel by voxel, so there are no labels to write; leave --labels out",
         ));
     };
-    nifti::write(&label_volume(mask, ran.prepared_affine), path)?;
-    Ok(())
+    let volume = label_volume(mask, ran.prepared_affine);
+    progress::with("labels written", |c| nifti::write_until(&volume, path, c))
 }
 
 fn label_volume(mask: &LabelMask, affine: Affine) -> Volume {

@@ -7,6 +7,7 @@ use crate::exchange::dicom_write::{SeriesText, write_series};
 use crate::exchange::{VolumeFileError, nifti};
 use crate::study;
 use serde_json::json;
+use std::path::Path;
 
 impl From<VolumeFileError> for Failure {
     fn from(e: VolumeFileError) -> Self {
@@ -32,6 +33,10 @@ pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
             ),
         ));
     }
+    super::paths::distinct(
+        &[("--out", &args.out)],
+        &[("the study", Path::new(&args.path))],
+    )?;
     let opened = progress::with("slices", |c| {
         study::open(&args.path, args.series.as_deref(), c)
     })?;
@@ -39,9 +44,11 @@ pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
         output::warn(&w.text);
     }
     if as_nifti {
-        nifti::write(&opened.volume, &args.out)?;
+        progress::writing("volume written", |c| {
+            nifti::write_until(&opened.volume, &args.out, c)
+        })?;
     } else {
-        progress::with("slices written", |c| {
+        progress::writing("slices written", |c| {
             write_series(&opened.volume, &args.out, &SeriesText::default(), c)
         })?;
     }

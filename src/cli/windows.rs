@@ -107,6 +107,22 @@ fn prepared(
     )
 }
 
+/// The starts, shortened where nobody would read them: `0 48 96 ... 999936, 20833 in all`.
+fn listed(starts: &[usize]) -> String {
+    let words = |s: &[usize]| {
+        let words: Vec<String> = s.iter().map(ToString::to_string).collect();
+        words.join(" ")
+    };
+    match starts {
+        [first @ .., last] if starts.len() > 24 => format!(
+            "{} ... {last}, {} in all",
+            words(first.get(..3).unwrap_or(first)),
+            starts.len()
+        ),
+        all => words(all),
+    }
+}
+
 fn print(loaded: Extent, volume: Extent, plan: &TilingPlan, exactness: &tiling::Exactness) {
     output::say(&format!(
         "{} windows of {} over {volume}",
@@ -123,11 +139,10 @@ fn print(loaded: Extent, volume: Extent, plan: &TilingPlan, exactness: &tiling::
         .iter()
         .map(|a| {
             let starts = &plan.starts[a.index()];
-            let list: Vec<String> = starts.iter().map(ToString::to_string).collect();
             vec![
                 a.name().to_owned(),
                 starts.len().to_string(),
-                list.join(" "),
+                listed(starts),
             ]
         })
         .collect();

@@ -85,7 +85,9 @@ pub fn run_observed(
 ) -> Result<Sliding, EngineError> {
     check(graph, &volume, tiling)?;
     let roi = tiling.axes.reorder(tiling.roi.to_array());
-    let planned = schedule::plan(graph, &roi, options.batch.max(1), options.precision)?;
+    // More than there are windows would only make the arena larger.
+    let batch = options.batch.clamp(1, tiling.windows.len().max(1));
+    let planned = schedule::plan(graph, &roi, batch, options.precision)?;
     let plan = EnginePlan {
         graph: Arc::clone(graph),
         schedule: Arc::new(planned),

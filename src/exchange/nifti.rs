@@ -2,6 +2,7 @@
 
 use super::volume_file::{Layout, Number, VolumeFileError, read_values, write_beside};
 use crate::geometry::{Affine, Extent};
+use crate::jobs::{Cancelled, Control};
 use crate::volume::{Volume, Voxels};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -219,6 +220,11 @@ fn from_quaternion(header: &NiftiHeader) -> [[f64; 4]; 3] {
 
 /// Writes a volume; the ending says whether it is compressed. Written beside and renamed.
 pub fn write(volume: &Volume, path: &Path) -> Result<(), VolumeFileError> {
+    write_until(volume, path, &Control::new())
+}
+
+/// As [`write`], and a cancel before the rename leaves nothing behind.
+pub fn write_until(volume: &Volume, path: &Path, control: &Control) -> Result<(), VolumeFileError> {
     if !is_nifti(path) {
         return Err(VolumeFileError::Ending {
             expected: ENDINGS,
@@ -231,27 +237,33 @@ pub fn write(volume: &Volume, path: &Path) -> Result<(), VolumeFileError> {
     let header = header_bytes(volume, path)?;
     let all = |w: &mut dyn Write| -> std::io::Result<()> {
         w.write_all(&header)?;
-        write_voxels(volume, w)
+        write_voxels(volume, w, control)
     };
-    write_beside(path, |w| {
+    let written = write_beside(path, |w| {
         if is_gz(path) {
             let mut gz = GzEncoder::new(w, Compression::fast());
             all(&mut gz)?;
-            gz.finish().map(|_| ())
+            gz.finish().map(|_| ())?;
         } else {
-            all(w)
+            all(w)?;
         }
-    })
-    .map_err(VolumeFileError::write(path))
+        control.check().map_err(std::io::Error::other)
+    });
+    match written {
+        Err(e) if e.get_ref().is_some_and(|e| e.is::<Cancelled>()) => Err(Cancelled.into()),
+        done => done.map_err(VolumeFileError::write(path)),
+    }
 }
 
-fn write_voxels(volume: &Volume, w: &mut dyn Write) -> std::io::Result<()> {
+fn write_voxels(volume: &Volume, w: &mut dyn Write, control: &Control) -> std::io::Result<()> {
     match &volume.voxels {
         Voxels::I16(values) => values.chunks(1 << 15).try_for_each(|c| {
+            control.check().map_err(std::io::Error::other)?;
             let bytes: Vec<u8> = c.iter().flat_map(|v| v.to_le_bytes()).collect();
             w.write_all(&bytes)
         }),
         Voxels::F32(values) => values.chunks(1 << 15).try_for_each(|c| {
+            control.check().map_err(std::io::Error::other)?;
             let bytes: Vec<u8> = c.iter().flat_map(|v| v.to_le_bytes()).collect();
             w.write_all(&bytes)
         }),

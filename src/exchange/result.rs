@@ -216,6 +216,7 @@ pub fn write_beside(
     if path.is_dir() {
         return Err(refuse(std::io::ErrorKind::IsADirectory.into()));
     }
+    refuse_named_pipe(path).map_err(refuse)?;
     if is_device(path) {
         let mut device = std::fs::OpenOptions::new()
             .write(true)
@@ -226,7 +227,7 @@ pub fn write_beside(
     let mut beside = tempfile::Builder::new()
         .prefix(".voxfit-")
         .tempfile_in(folder(path))
-        .map_err(refuse)?;
+        .map_err(|e| refuse(without_temporary_name(e)))?;
     {
         let mut buffered = std::io::BufWriter::new(beside.as_file_mut());
         write(&mut buffered).map_err(refuse)?;
@@ -247,6 +248,39 @@ fn readable_by_all(file: &std::fs::File) -> std::io::Result<()> {
 
 #[cfg(not(unix))]
 fn readable_by_all(_file: &std::fs::File) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// The system's words without the name of a file that the user never asked for.
+pub(super) fn without_temporary_name(e: std::io::Error) -> std::io::Error {
+    let words = e
+        .get_ref()
+        .and_then(|inner| inner.source())
+        .map(ToString::to_string);
+    match words {
+        Some(words) => std::io::Error::new(e.kind(), words),
+        None => e,
+    }
+}
+
+/// A pipe with a name in the file system: opening it waits for a reader that may never come.
+#[cfg(unix)]
+fn is_named_pipe(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    std::fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo()) && path.canonicalize().is_ok()
+}
+
+#[cfg(not(unix))]
+fn is_named_pipe(_path: &Path) -> bool {
+    false
+}
+
+fn refuse_named_pipe(path: &Path) -> std::io::Result<()> {
+    if is_named_pipe(path) {
+        return Err(std::io::Error::other(
+            "it is a named pipe; give a file, or /dev/stdout",
+        ));
+    }
     Ok(())
 }
 
@@ -272,6 +306,7 @@ pub fn check_writable(what: &'static str, path: &Path) -> Result<(), ResultError
     if path.is_dir() {
         return Err(refuse(std::io::ErrorKind::IsADirectory.into()));
     }
+    refuse_named_pipe(path).map_err(refuse)?;
     if is_device(path) {
         let mut device = std::fs::OpenOptions::new()
             .write(true)
@@ -282,7 +317,7 @@ pub fn check_writable(what: &'static str, path: &Path) -> Result<(), ResultError
     let mut probe = tempfile::Builder::new()
         .prefix(".voxfit-")
         .tempfile_in(folder(path))
-        .map_err(refuse)?;
+        .map_err(|e| refuse(without_temporary_name(e)))?;
     probe.write_all(&[0; 4096]).map_err(refuse)?;
     probe.as_file().sync_all().map_err(refuse)
 }

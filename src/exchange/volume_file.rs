@@ -233,7 +233,9 @@ pub fn write_beside(
         // As any new file: the user's mask decides.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(folder)?;
+    let mut file = builder
+        .tempfile_in(folder)
+        .map_err(super::result::without_temporary_name)?;
     {
         let mut buffered = BufWriter::with_capacity(1 << 20, file.as_file_mut());
         write(&mut buffered)?;

@@ -28,6 +28,11 @@ pub use weights::Weights;
 
 use std::path::Path;
 
+/// Largest weights read, 8 GiB.
+const MOST_BYTES: u64 = 8 << 30;
+/// Largest manifest read, 16 MiB.
+const MOST_TEXT: u64 = 16 << 20;
+
 /// A network ready to be planned, and to be run when it has weights.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -111,18 +116,37 @@ fn open_weights(graph: &Graph, source: &str) -> Result<Weights, NetworkError> {
         return Weights::seeded(graph, seed);
     }
     let path = Path::new(source);
-    let bytes = std::fs::read(path).map_err(|source| NetworkError::Read {
-        what: "weights",
-        source,
-        path: path.to_path_buf(),
-    })?;
+    let bytes = read_file("weights", path, MOST_BYTES)?;
     Weights::from_safetensors(graph, &bytes, Some(path))
 }
 
 fn read_text(what: &'static str, path: &Path) -> Result<String, NetworkError> {
-    std::fs::read_to_string(path).map_err(|source| NetworkError::Read {
+    let unreadable = |source| NetworkError::Read {
         what,
         source,
         path: path.to_path_buf(),
-    })
+    };
+    String::from_utf8(read_file(what, path, MOST_TEXT)?)
+        .map_err(|e| unreadable(std::io::Error::new(std::io::ErrorKind::InvalidData, e)))
+}
+
+/// A file in memory. Devices and pipes, which may never end, and files beyond `most` bytes are refused unread.
+fn read_file(what: &'static str, path: &Path, most: u64) -> Result<Vec<u8>, NetworkError> {
+    let unreadable = |source| NetworkError::Read {
+        what,
+        source,
+        path: path.to_path_buf(),
+    };
+    let size = std::fs::metadata(path).map_err(unreadable)?;
+    if size.is_dir() {
+        return Err(unreadable(std::io::ErrorKind::IsADirectory.into()));
+    }
+    let reason = if !size.is_file() {
+        "it is a device or a pipe, a file was expected".to_owned()
+    } else if size.len() > most {
+        format!("it has {} bytes, at most {most} are read", size.len())
+    } else {
+        return std::fs::read(path).map_err(unreadable);
+    };
+    Err(unreadable(std::io::Error::other(reason)))
 }

@@ -56,6 +56,16 @@ pub enum StudyError {
         /// The series found.
         found: String,
     },
+    /// A series was asked of a study that is one volume.
+    #[error(
+        "the study is one volume, not DICOM series, so there is no series {wanted}; leave --series out: {study}"
+    )]
+    OneVolume {
+        /// The series asked for.
+        wanted: String,
+        /// The study.
+        study: String,
+    },
     /// The series can be looked at but must not be run.
     #[error("the series must not be run: {reason}")]
     Unusable {
@@ -152,6 +162,8 @@ impl StudyError {
             Self::PhantomText { .. }
             | Self::PhantomSize { .. }
             | Self::NoSuchSeries { .. }
+            | Self::OneVolume { .. }
+            | Self::Memory(MemoryError::TooLarge { .. })
             | Self::Tiling(_) => 2,
             Self::Result(ResultError::Write { .. })
             | Self::VolumeFile(VolumeFileError::Write { .. }) => 74,

@@ -61,11 +61,18 @@ impl Opened {
 pub fn open(spec: &str, series: Option<&str>, control: &Control) -> Result<Opened, StudyError> {
     control.check()?;
     if let Some(text) = spec.strip_prefix("phantom:") {
-        return open_phantom(spec, text);
+        no_series(spec, series)?;
+        return open_phantom(spec, text, control);
     }
     let path = Path::new(spec);
     if path.is_dir() || !path.exists() {
         return open_dicom(spec, series, control);
+    }
+    let is_npy = path
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("npy"));
+    if is_npy || nifti::is_nifti(path) || metaimage::is_metaimage(path) {
+        no_series(spec, series)?;
     }
     if nifti::is_nifti(path) {
         return open_file(spec, nifti::read(path)?);
@@ -73,13 +80,21 @@ pub fn open(spec: &str, series: Option<&str>, control: &Control) -> Result<Opene
     if metaimage::is_metaimage(path) {
         return open_file(spec, metaimage::read(path)?);
     }
-    if path
-        .extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("npy"))
-    {
+    if is_npy {
         return open_file(spec, npy::read(path)?);
     }
     open_dicom(spec, series, control)
+}
+
+/// A study that is one volume has no series to choose from but the one that is named as it is.
+fn no_series(spec: &str, wanted: Option<&str>) -> Result<(), StudyError> {
+    match wanted {
+        Some(wanted) if wanted != spec => Err(StudyError::OneVolume {
+            wanted: wanted.to_owned(),
+            study: spec.to_owned(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn open_file(spec: &str, volume: Volume) -> Result<Opened, StudyError> {
@@ -106,7 +121,7 @@ fn open_file(spec: &str, volume: Volume) -> Result<Opened, StudyError> {
     })
 }
 
-fn open_phantom(spec: &str, text: &str) -> Result<Opened, StudyError> {
+fn open_phantom(spec: &str, text: &str, control: &Control) -> Result<Opened, StudyError> {
     let bad = || StudyError::PhantomText {
         found: spec.to_owned(),
     };
@@ -119,7 +134,7 @@ fn open_phantom(spec: &str, text: &str) -> Result<Opened, StudyError> {
     if extent.is_empty() || !fits || extent.to_array().iter().any(|&n| n > 2048) {
         return Err(StudyError::PhantomSize { found: extent });
     }
-    let made = phantom::generate(extent, seed);
+    let made = phantom::generate_until(extent, seed, control)?;
     Ok(Opened {
         volume: Arc::new(made.volume),
         name: spec.to_owned(),
@@ -214,6 +229,13 @@ mod tests {
             assert!(e.to_string().contains(word), "{e}");
             assert_eq!(e.exit_code(), 2);
         }
+    }
+
+    #[test]
+    fn a_series_of_a_single_volume_is_refused_and_not_ignored() {
+        let e = open("phantom:24x20x16:7", Some("1.2.3"), &Control::new()).unwrap_err();
+        assert_eq!(e.exit_code(), 2);
+        assert!(e.to_string().contains("1.2.3"), "{e}");
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub fn plan_run(volume: &Volume, model: &Model, spec: &RunSpec) -> Result<Planne
     let size = prepared_size_of(volume, &model.manifest.input, facts.total_stride)?;
     let tiling = tiling::plan(&spec.tiling, size.padded, &facts)?;
     let roi = axes.reorder(tiling.roi.to_array());
-    let schedule = schedule::plan(&model.graph, &roi, spec.batch.max(1), spec.precision)?;
+    let schedule = schedule::plan(&model.graph, &roi, batch(spec, &tiling), spec.precision)?;
     guard(&tiling, schedule.arena, spec.allow_single_pass)?;
     let exactness = tiling::forecast(&tiling, &facts);
     let warnings = tiling::warnings(&tiling, &facts, Some(size.spacing_mm));
@@ -69,6 +69,11 @@ pub fn plan_run(volume: &Volume, model: &Model, spec: &RunSpec) -> Result<Planne
         exactness,
         warnings,
     })
+}
+
+/// Windows per pass: as asked for, and never more than there are, for `sw_batch_size` only groups windows.
+pub(super) fn batch(spec: &RunSpec, tiling: &TilingPlan) -> usize {
+    spec.batch.clamp(1, tiling.n_windows().max(1))
 }
 
 fn one_channel(model: &Model) -> Result<(), StudyError> {

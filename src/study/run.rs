@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::open::Opened;
+use super::planned::batch;
 
 /// A finished run.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ pub fn run(
         control,
     )?;
     let options = Options {
-        batch: spec.batch.max(1),
+        batch: batch(spec, &planned.tiling),
         precision: spec.precision,
         sigma_scale: model.manifest.windows.sigma_scale,
     };
@@ -186,7 +187,12 @@ fn record(
             name: model.graph.name.clone(),
             sha256: model.sha256(),
         },
-        plan: PlanRecord::new(&planned.tiling, sizes, sigma_scale, spec.batch.max(1)),
+        plan: PlanRecord::new(
+            &planned.tiling,
+            sizes,
+            sigma_scale,
+            batch(spec, &planned.tiling),
+        ),
         engine,
         precision: spec.precision,
         n_windows: planned.tiling.n_windows(),

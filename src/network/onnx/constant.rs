@@ -244,6 +244,9 @@ fn external(t: &Tensor<'_>, folder: &Path) -> Result<Vec<u8>, String> {
             "\"{location}\" leads out of the model's folder"
         )));
     }
+    if !path.is_file() {
+        return Err(refuse(format!("{location} is no file")));
+    }
     let mut file = std::fs::File::open(&path).map_err(|e| refuse(format!("{location}: {e}")))?;
     let size = file.metadata().map_err(|e| refuse(e.to_string()))?.len();
     let length = length.unwrap_or_else(|| size.saturating_sub(offset));

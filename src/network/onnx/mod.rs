@@ -33,10 +33,12 @@ pub(super) fn open(path: &Path) -> Result<(Graph, Weights), NetworkError> {
         path: path.to_path_buf(),
     };
     let size = std::fs::metadata(path).map_err(unreadable)?;
-    if size.is_dir() || size.len() > MOST_BYTES {
+    if !size.is_file() || size.len() > MOST_BYTES {
         return Err(NetworkError::NotAModel {
             reason: if size.is_dir() {
                 "it is a folder".to_owned()
+            } else if !size.is_file() {
+                "it is a device or a pipe".to_owned()
             } else {
                 format!("it has {} bytes, more than 8 GiB", size.len())
             },

@@ -9,6 +9,7 @@ mod vessels;
 
 use super::{Volume, Voxels};
 use crate::geometry::{Affine, BoxF, Extent};
+use crate::jobs::{Cancelled, Control};
 use anatomy::{Chest, to_f32};
 use chance::Chance;
 use rayon::prelude::*;
@@ -104,6 +105,17 @@ impl Frame {
 
 /// Makes the phantom of this size and seed. Work is shared out by slice; its bits do not depend on how.
 pub fn generate(extent: Extent, seed: u64) -> Phantom {
+    make(extent, seed, &Control::new())
+}
+
+/// As [`generate`], and a cancel ends it within a slice.
+pub fn generate_until(extent: Extent, seed: u64, control: &Control) -> Result<Phantom, Cancelled> {
+    let made = make(extent, seed, control);
+    control.check()?;
+    Ok(made)
+}
+
+fn make(extent: Extent, seed: u64, control: &Control) -> Phantom {
     let frame = Frame::new(extent);
     let chest = Chest::new(seed);
     let tubes = vessels::grow(&chest, seed);
@@ -120,7 +132,11 @@ pub fn generate(extent: Extent, seed: u64) -> Phantom {
         voxels
             .par_chunks_mut(plane)
             .enumerate()
-            .for_each(|(k, out)| scene.slice(k, out));
+            .for_each(|(k, out)| {
+                if !control.is_cancelled() {
+                    scene.slice(k, out);
+                }
+            });
     }
     Phantom {
         volume: Volume {

@@ -1,0 +1,42 @@
+//! Outputs that would overwrite what they are made from, refused before anything runs.
+
+use super::failure::{Failure, USAGE};
+use std::path::{Path, PathBuf};
+
+/// The place that a path names, as far as it exists.
+fn place(path: &Path) -> PathBuf {
+    if let Ok(whole) = path.canonicalize() {
+        return whole;
+    }
+    let folder = match path.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    match (folder.canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_path_buf(),
+    }
+}
+
+/// Refuses an output that is another output or one of the inputs. The word beside a path names it in the sentence.
+pub(super) fn distinct(outputs: &[(&str, &Path)], inputs: &[(&str, &Path)]) -> Result<(), Failure> {
+    let outputs: Vec<_> = outputs.iter().map(|&(w, p)| (w, p, place(p))).collect();
+    let inputs: Vec<_> = inputs.iter().map(|&(w, p)| (w, p, place(p))).collect();
+    for (i, (word, path, at)) in outputs.iter().enumerate() {
+        let same = outputs
+            .iter()
+            .take(i)
+            .chain(&inputs)
+            .find(|(_, _, other)| other == at);
+        if let Some((other, _, _)) = same {
+            return Err(Failure::new(
+                USAGE,
+                format!(
+                    "{word} would overwrite {other}; give it another path: {}",
+                    path.display()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
