@@ -50,6 +50,16 @@ fn wait(h: &mut Harness<'_, Window>, what: &str, done: impl Fn(&State) -> bool) 
     }
 }
 
+/// Holds a small part of the window against its picture in `tests/snapshots` (made anew with `UPDATE_SNAPSHOTS=1`).
+fn hold(h: &mut Harness<'_, Window>, name: &str, [x, y, w, height]: [u32; 4]) {
+    let whole = h.render().unwrap();
+    let part = image::imageops::crop_imm(&whole, x, y, w, height).to_image();
+    let options = egui_kittest::SnapshotOptions::new()
+        .threshold(2.0)
+        .max_failed_pixels(64);
+    egui_kittest::image_snapshot_options(&part, name, &options);
+}
+
 fn save(h: &mut Harness<'_, Window>, name: &str) {
     for size in SIZES {
         h.set_size(size.into());
@@ -69,6 +79,7 @@ fn every_workspace_is_drawn() {
     let mut h = window();
     h.step();
     save(&mut h, "welcome");
+    hold(&mut h, "welcome-ways", [232, 200, 260, 220]);
     send(&mut h, Command::TryDemo);
     wait(&mut h, "loading the demo", |s| {
         s.volume_state().is_some_and(|v| !v.is_loading()) && s.derived.budget().is_some()
@@ -89,6 +100,7 @@ fn every_workspace_is_drawn() {
     send(&mut h, Command::NextDetection);
     wait(&mut h, "the jump", |_| true);
     save(&mut h, "review");
+    hold(&mut h, "review-axial", [185, 38, 240, 220]);
     send(
         &mut h,
         Command::SetNetwork("preset:monai-lung-nodule".to_owned()),
@@ -103,6 +115,7 @@ fn every_workspace_is_drawn() {
         s.network.info().is_some() && !s.derived.budget_pending
     });
     save(&mut h, "plan");
+    hold(&mut h, "plan-bars", [290, 64, 420, 160]);
     for (popup, name) in [
         (Command::ShowPalette, "palette"),
         (Command::ShowKeys, "keys"),

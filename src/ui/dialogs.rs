@@ -26,23 +26,6 @@ impl Dialogs {
         .ok();
     }
 
-    /// Takes a picture of the next frame and writes it on a thread of its own; the frame is masked by then.
-    pub(super) fn screenshot(ctx: &egui::Context, path: PathBuf) {
-        let done = egui::ScreenshotCallback::new(move |image: std::sync::Arc<egui::ColorImage>| {
-            let job = spawn(
-                "write picture",
-                Waker::default(),
-                move |_, _: &crate::jobs::Outbox<()>| {
-                    if let Err(e) = write_png(&path, &image) {
-                        tracing::error!("the picture was not written ({e}): {}", path.display());
-                    }
-                },
-            );
-            drop(job);
-        });
-        ctx.send_viewport_cmd(egui::ViewportCommand::Screenshot(done));
-    }
-
     /// The answer of the open dialog, once there is one.
     pub(super) fn poll(&mut self) -> Option<Command> {
         use std::sync::mpsc::TryRecvError;
@@ -117,4 +100,49 @@ pub(super) fn dropped(ui: &Ui, out: &mut Vec<Command>) {
             .collect()
     });
     out.extend(paths.into_iter().map(Command::Open));
+}
+
+/// A picture of the window with names masked: a few frames pass masked before it is taken and after, then names come back
+/// if they were shown.
+pub(super) struct MaskedPicture {
+    path: PathBuf,
+    frame: u8,
+    pub(super) names_were_shown: bool,
+}
+
+impl MaskedPicture {
+    pub(super) const fn new(path: PathBuf, names_were_shown: bool) -> Self {
+        Self {
+            path,
+            frame: 0,
+            names_were_shown,
+        }
+    }
+
+    /// One frame more; true once the picture is taken and names may come back.
+    pub(super) fn step(&mut self, ctx: &egui::Context) -> bool {
+        self.frame += 1;
+        if self.frame == 3 {
+            screenshot(ctx, self.path.clone());
+        }
+        ctx.request_repaint();
+        self.frame >= 6
+    }
+}
+
+/// Takes a picture of this frame and writes it on a thread of its own.
+fn screenshot(ctx: &egui::Context, path: PathBuf) {
+    let done = egui::ScreenshotCallback::new(move |image: std::sync::Arc<egui::ColorImage>| {
+        let job = spawn(
+            "write picture",
+            Waker::default(),
+            move |_, _: &crate::jobs::Outbox<()>| {
+                if let Err(e) = write_png(&path, &image) {
+                    tracing::error!("the picture was not written ({e}): {}", path.display());
+                }
+            },
+        );
+        drop(job);
+    });
+    ctx.send_viewport_cmd(egui::ViewportCommand::Screenshot(done));
 }

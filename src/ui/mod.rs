@@ -140,6 +140,7 @@ pub struct Window {
     local: Local,
     upload: gpu::Upload,
     dialogs: dialogs::Dialogs,
+    picture: Option<dialogs::MaskedPicture>,
 }
 
 impl Window {
@@ -155,6 +156,7 @@ impl Window {
             local: Local::new(),
             upload: gpu::Upload::default(),
             dialogs: dialogs::Dialogs::default(),
+            picture: None,
         };
         for command in State::startup_commands(startup) {
             window.send(&cc.egui_ctx, command);
@@ -182,7 +184,11 @@ impl Window {
     fn effect(&mut self, ctx: &egui::Context, effect: Effect) {
         match effect {
             Effect::OpenDialog(dialog) => self.dialogs.open(ctx, dialog),
-            Effect::Screenshot(path) => dialogs::Dialogs::screenshot(ctx, path),
+            Effect::Screenshot(path) => {
+                let shown = !std::mem::replace(&mut self.state.settings.mask_identity, true);
+                self.picture = Some(dialogs::MaskedPicture::new(path, shown));
+                ctx.request_repaint();
+            }
             Effect::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
             Effect::View(action) => self.view_action(ctx, action),
             Effect::Start(_) => {}
@@ -257,6 +263,12 @@ impl eframe::App for Window {
         }
         if let Some(command) = self.dialogs.poll() {
             self.send(ctx, command);
+        }
+        if let Some(picture) = &mut self.picture
+            && picture.step(ctx)
+        {
+            self.state.settings.mask_identity = !picture.names_were_shown;
+            self.picture = None;
         }
         let wanted = kind(self.state.settings.theme);
         if Theme::of(ctx).kind != wanted {
