@@ -432,6 +432,34 @@ fn a_volume_is_written_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_series_with_a_gap_or_an_unknown_step_is_not_written_as_an_even_volume() {
+    let dir = tempfile::tempdir().unwrap();
+    let slices = dir.path().join("slices");
+    let path = slices.to_string_lossy().into_owned();
+    let o = voxfit(&["volume", "phantom:24x20x6", "--out", &path]);
+    assert_eq!(code(&o), 0, "{}", errors(&o));
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&slices)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    files.sort();
+    let nii = dir.path().join("even.nii");
+    let refused = |word: &str| {
+        let out = nii.to_string_lossy().into_owned();
+        let o = voxfit(&["volume", &path, "--out", &out, "--json"]);
+        assert_eq!(code(&o), 65, "{}", errors(&o));
+        assert!(errors(&o).contains(word), "{}", errors(&o));
+        assert!(!nii.exists());
+    };
+    std::fs::remove_file(files.remove(2)).unwrap();
+    refused("missing");
+    for file in files.drain(1..) {
+        std::fs::remove_file(file).unwrap();
+    }
+    refused("the distance between slices is unknown");
+}
+
+#[test]
 fn a_real_series_is_described_and_its_name_stays_masked() {
     let Some(folder) = shared("dicom/ge_two_slices") else {
         return;

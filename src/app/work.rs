@@ -173,8 +173,13 @@ impl State {
                 let Some(volume) = self.whole_volume() else {
                     return;
                 };
+                let refusal = self.opened.as_ref().and_then(|o| o.refusal.clone());
                 self.spawn(Kind::Other, "Write volume", move |_, out| {
-                    let done = nifti::write(&volume, &path).map_err(|e| e.to_string());
+                    // A file would pass an unusable series on as an even volume.
+                    let done = match refusal {
+                        Some(reason) => Err(reason),
+                        None => nifti::write(&volume, &path).map_err(|e| e.to_string()),
+                    };
                     let _closed = out.send(saved("Volume saved", &path, done));
                 });
             }

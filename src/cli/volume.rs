@@ -43,6 +43,15 @@ pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
     for w in &opened.warnings {
         output::warn(&w.text);
     }
+    if let Some(reason) = &opened.refusal {
+        return Err(Failure::new(
+            DATA,
+            format!(
+                "not written: {reason}; a volume file has one even step between slices and cannot say that this one has not: {}",
+                args.path
+            ),
+        ));
+    }
     if as_nifti {
         progress::writing("volume written", |c| {
             nifti::write_until(&opened.volume, &args.out, c)
