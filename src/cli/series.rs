@@ -66,6 +66,12 @@ fn one_volume(args: &SeriesArgs, json: bool) -> Result<u8, Failure> {
         output::warn(&w.text);
     }
     if json {
+        let mut row = json!(row);
+        row["warnings"] = opened
+            .warnings
+            .iter()
+            .map(|w| json!({ "code": w.code, "text": w.text, "files": [] }))
+            .collect();
         output::print_json(&json!({ "series": [row], "skipped": [] }));
     } else {
         print(&[row]);

@@ -6,8 +6,9 @@ use crate::geometry::Extent;
 use crate::jobs::Control;
 use crate::series::{self, SeriesInfo, SliceInfo};
 use crate::tiling::PlanWarning;
+use crate::units::with_thousands;
 use crate::volume::phantom::{self, Sphere};
-use crate::volume::{SharedVolume, Volume};
+use crate::volume::{SharedVolume, Volume, Voxels};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -55,6 +56,30 @@ impl Opened {
             None => Ok(self),
         }
     }
+}
+
+/// The code of the warning that voxels are not finite numbers.
+pub(super) const NOT_FINITE: &str = "not-finite";
+
+/// Says how many voxels are not-a-number or infinite, and where the first one is.
+fn not_finite(volume: &Volume) -> Option<PlanWarning> {
+    let Voxels::F32(values) = &volume.voxels else {
+        return None;
+    };
+    let first = values.iter().position(|v| !v.is_finite())?;
+    let n = values.iter().filter(|v| !v.is_finite()).count();
+    let (x, y) = (volume.extent.x.max(1), volume.extent.y.max(1));
+    Some(PlanWarning::new(
+        NOT_FINITE,
+        format!(
+            "{} of the volume's {} voxels are not finite numbers (NaN or infinite), the first at [{}, {}, {}]: every output whose window reaches one is not to be trusted",
+            with_thousands(n as u64),
+            with_thousands(values.len() as u64),
+            first % x,
+            first / x % y,
+            first / x / y
+        ),
+    ))
 }
 
 /// Opens a study. `series` picks one of several DICOM series (`UID` or `UID#part`); without it the largest usable one is taken.
@@ -110,6 +135,7 @@ fn open_file(spec: &str, volume: Volume) -> Result<Opened, StudyError> {
             "the file does not say that its values are HU; they are taken as stored",
         ));
     }
+    warnings.extend(not_finite(&volume));
     Ok(Opened {
         volume: Arc::new(volume),
         name: spec.to_owned(),
@@ -236,6 +262,23 @@ mod tests {
         let e = open("phantom:24x20x16:7", Some("1.2.3"), &Control::new()).unwrap_err();
         assert_eq!(e.exit_code(), 2);
         assert!(e.to_string().contains("1.2.3"), "{e}");
+    }
+
+    #[test]
+    fn voxels_that_are_not_numbers_are_told_when_the_volume_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("holes.mha");
+        let mut bytes = b"ObjectType = Image\nNDims = 3\nDimSize = 4 3 2\nElementType = MET_FLOAT\nElementSpacing = 1 1 1\nElementDataFile = LOCAL\n".to_vec();
+        let mut values = [1.0f32; 24];
+        values[18] = f32::NAN;
+        values[23] = f32::INFINITY;
+        bytes.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+        std::fs::write(&path, bytes).unwrap();
+        let opened = open(path.to_str().unwrap(), None, &Control::new()).unwrap();
+        let w = opened.warnings.iter().find(|w| w.code == NOT_FINITE);
+        let text = &w.unwrap().text;
+        assert!(text.contains("2 of the volume's 24 voxels"), "{text}");
+        assert!(text.contains("the first at [2, 1, 1]"), "{text}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::open::Opened;
+use super::open::{NOT_FINITE, Opened};
 use super::planned::batch;
 
 /// A finished run.
@@ -83,7 +83,7 @@ pub fn run(
         loaded: study.volume.affine,
         extent: prepared.extent,
     };
-    let found = find(model, slid.outputs, &planned, &spaces)?;
+    let found = find(model, &study.warnings, slid.outputs, &planned, &spaces)?;
     let engine_name = engine.describe().id;
     let result = record(
         (study, model, spec),
@@ -110,8 +110,18 @@ struct Found {
     warnings: Vec<PlanWarning>,
 }
 
+/// Where to look when logits are not numbers: at the volume where it holds such voxels, else at the model.
+fn suspect(volume_warnings: &[PlanWarning]) -> &'static str {
+    if volume_warnings.iter().any(|w| w.code == NOT_FINITE) {
+        "the volume itself holds voxels that are not finite numbers; look at the volume"
+    } else {
+        "look at the weights and the intensity in the manifest"
+    }
+}
+
 fn find(
     model: &Model,
+    volume_warnings: &[PlanWarning],
     outputs: Vec<Stitched>,
     planned: &PlannedRun,
     spaces: &Spaces,
@@ -127,8 +137,9 @@ fn find(
             warnings.push(PlanWarning::new(
                 "nan-logits",
                 format!(
-                    "{} class logits are not numbers and were left out: look at the weights and the intensity in the manifest",
-                    found.nan_logits
+                    "{} class logits are not numbers and were left out: {}",
+                    found.nan_logits,
+                    suspect(volume_warnings)
                 ),
             ));
         }
