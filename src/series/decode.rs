@@ -6,7 +6,32 @@ use dicom_encoding::adapters::{PixelDataObject, RawPixelData};
 use dicom_encoding::transfer_syntax::TransferSyntaxIndex as _;
 use dicom_transfer_syntax_registry::TransferSyntaxRegistry;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+thread_local! {
+    /// Whether this thread is inside a codec, whose panics are caught and told as a damaged slice.
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a codec; `None` when it panics. The panic leaves no trace on stderr; panics elsewhere do as before.
+fn quietly<T>(codec: impl FnOnce() -> T) -> Option<T> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !DECODING.try_with(Cell::get).unwrap_or(false) {
+                before(panic);
+            }
+        }));
+    });
+    // A codec may lend its thread to another slice while it waits: put back what was there.
+    let before = DECODING.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(codec)).ok();
+    DECODING.set(before);
+    done
+}
 
 /// One frame as an object with one fragment. Codecs never see offset tables or several fragments:
 /// dicom-rs 0.10 panics on RLE in several fragments and loses JPEG frames in them.
@@ -148,10 +173,10 @@ pub(super) fn decode(
         bytes,
         pixels,
     };
-    match catch_unwind(AssertUnwindSafe(|| reader.decode_frame(&object, 0, out))) {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(e)) => Err(format!("pixels stored as {name} are damaged ({})", all(&e))),
-        Err(_) => Err(format!(
+    match quietly(|| reader.decode_frame(&object, 0, out)) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(e)) => Err(format!("pixels stored as {name} are damaged ({})", all(&e))),
+        None => Err(format!(
             "pixels stored as {name} are damaged (the decoder gave up)"
         )),
     }
@@ -166,4 +191,31 @@ fn all(error: &dyn std::error::Error) -> String {
         below = e.source();
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs in a process of its own, so that its stderr can be looked at.
+    #[test]
+    #[ignore = "the test below starts it"]
+    fn child() {
+        assert_eq!(quietly(|| 7), Some(7));
+        assert_eq!(quietly(|| -> u8 { panic!("inside a codec") }), None);
+        assert!(catch_unwind(|| panic!("outside of codecs")).is_err());
+    }
+
+    #[test]
+    fn a_codec_that_panics_writes_no_backtrace_to_stderr() {
+        let o = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["series::decode::tests::child", "--exact", "--ignored"])
+            .arg("--nocapture")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&o.stderr);
+        assert!(o.status.success(), "{text}");
+        assert!(!text.contains("inside a codec"), "{text}");
+        assert!(text.contains("outside of codecs"), "{text}");
+    }
 }

@@ -46,6 +46,7 @@ fn single(set: &DataSet<'_>) -> Plane {
         position: set.vector::<3>(0x0020_0032),
         spacing: spacing(set),
         rescale: rescale(set),
+        slope_unknown: slope_unknown(set),
         instance: set.integer_text(0x0020_0013),
         acquisition: set.integer_text(0x0020_0012),
         temporal: set.integer_text(0x0020_0100),
@@ -66,8 +67,11 @@ fn functional(plane: &mut Plane, group: &DataSet<'_>) {
     if let Some(item) = group.first_item(0x0028_9110) {
         plane.spacing = spacing(&item).or(plane.spacing);
     }
-    if let Some(item) = group.first_item(0x0028_9145) {
-        plane.rescale = rescale(&item).or(plane.rescale);
+    if let Some(item) = group.first_item(0x0028_9145)
+        && let Some(rescale) = rescale(&item)
+    {
+        plane.rescale = Some(rescale);
+        plane.slope_unknown = slope_unknown(&item);
     }
     if let Some(item) = group.first_item(0x0020_9111) {
         plane.acquisition = item.integer(0x0020_9156).or(plane.acquisition);
@@ -87,12 +91,17 @@ fn rescale(set: &DataSet<'_>) -> Option<(f64, f64)> {
     let intercept = set.number(0x0028_1052);
     match (slope, intercept) {
         (None, None) => None,
-        // A slope of zero would make every voxel the same.
+        // A slope of zero would make every voxel the same; `slope_unknown` tells.
         (slope, intercept) => Some((
             slope.filter(|&s| s != 0.0).unwrap_or(1.0),
             intercept.unwrap_or(0.0),
         )),
     }
+}
+
+/// Whether the data set speaks of a rescale without a slope that can be used.
+fn slope_unknown(set: &DataSet<'_>) -> bool {
+    rescale(set).is_some() && set.number(0x0028_1053).is_none_or(|s| s == 0.0)
 }
 
 /// Row and column directions, brought to unit length; left alone where they are absent or no directions.

@@ -36,6 +36,8 @@ pub(super) struct Plane {
     pub(super) spacing: Option<[f64; 2]>,
     /// Slope and intercept.
     pub(super) rescale: Option<(f64, f64)>,
+    /// The slope is 0, empty or not there, though the file speaks of a rescale; `rescale` then has 1.
+    pub(super) slope_unknown: bool,
     pub(super) instance: Option<i64>,
     pub(super) acquisition: Option<i64>,
     pub(super) temporal: Option<i64>,
@@ -440,7 +442,13 @@ fn pixels(set: &DataSet<'_>, encoding: Encoding) -> Result<Pixels, String> {
         },
     };
     let bits_allocated = bits(set, 0x0028_0100, 16);
-    let bits_stored = bits(set, 0x0028_0101, bits_allocated).clamp(1, bits_allocated.max(1));
+    let bits_stored = bits(set, 0x0028_0101, bits_allocated);
+    if bits_stored > bits_allocated {
+        return Err(format!(
+            "an image whose BitsStored ({bits_stored}) is larger than its BitsAllocated ({bits_allocated})"
+        ));
+    }
+    let bits_stored = bits_stored.max(1);
     let high_bit = bits(set, 0x0028_0102, bits_stored - 1);
     let signed = set.integer(0x0028_0103) == Some(1);
     Ok(Pixels {

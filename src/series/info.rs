@@ -34,6 +34,8 @@ pub enum WarningCode {
     NotAVolume,
     /// Slices without position.
     NoPosition,
+    /// Slices with a position but without an orientation.
+    NoOrientation,
     /// Pixel spacing is not said.
     NoPixelSpacing,
     /// Pixel spacing differs between slices.
@@ -44,6 +46,8 @@ pub enum WarningCode {
     InstanceNumbers,
     /// Values are not HU.
     NotHu,
+    /// The rescale slope is 0, empty or not there beside an intercept.
+    RescaleSlope,
     /// A file is cut short or damaged.
     Damaged,
     /// Decoding failed.
@@ -69,6 +73,8 @@ impl WarningCode {
                 | Self::NoPixelSpacing
                 | Self::SpacingDiffers
                 | Self::SingleSlice
+                | Self::NoOrientation
+                | Self::RescaleSlope
                 | Self::Damaged
                 | Self::CannotDecode
         )
@@ -88,11 +94,13 @@ impl WarningCode {
             Self::Localizer => "localizer",
             Self::NotAVolume => "not-a-volume",
             Self::NoPosition => "no-position",
+            Self::NoOrientation => "no-orientation",
             Self::NoPixelSpacing => "no-pixel-spacing",
             Self::SpacingDiffers => "spacing-differs",
             Self::SingleSlice => "single-slice",
             Self::InstanceNumbers => "instance-numbers",
             Self::NotHu => "not-hu",
+            Self::RescaleSlope => "rescale-slope",
             Self::Damaged => "damaged",
             Self::CannotDecode => "cannot-decode",
             Self::Lossy => "lossy",

@@ -109,6 +109,95 @@ fn jitter_of_a_hundredth_of_a_millimetre_is_uniform_and_more_is_told() {
 }
 
 #[test]
+fn jitter_on_every_slice_of_an_even_grid_is_uniform() {
+    // Up to 0.004 mm off a grid of 5 mm: most steps are 5.008 or 4.992, none is wrong.
+    let off = [0.0, 0.004, -0.004, 0.004, -0.004, 0.004, 0.004, -0.004, 0.0];
+    let at = |z: f64| Made::slice(0).position([-10.0, 5.0, z]);
+    let jittered = |skip: Option<usize>| {
+        let s: Vec<Made> = off
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| Some(*n) != skip)
+            .map(|(n, o)| {
+                at(5.0 * n as f64 + o)
+                    .text(0x0008_0018, *b"UI", &format!("1.2.3.{n}"))
+                    .text(0x0020_0013, *b"IS", &(n + 1).to_string())
+            })
+            .collect();
+        only(folder(&s).path())
+    };
+    let info = jittered(None);
+    assert!(
+        info.usable && info.warnings.is_empty(),
+        "{:?}",
+        info.warnings
+    );
+    assert!((info.spacing_mm[2].unwrap() - 5.0).abs() < 1e-9);
+    // A slice missing among them is still missing, and the others are not odd.
+    let info = jittered(Some(4));
+    assert!(!info.usable);
+    told(&info, WarningCode::MissingSlices);
+    assert!(
+        !info
+            .warnings
+            .iter()
+            .any(|w| w.code == WarningCode::UnevenSteps),
+        "{:?}",
+        info.warnings
+    );
+    assert!((info.spacing_mm[2].unwrap() - 5.0).abs() < 0.004);
+}
+
+#[test]
+fn a_rescale_slope_of_zero_or_nothing_is_not_taken_for_one_in_silence() {
+    for slope in ["0", ""] {
+        let mut s = slices(3);
+        s[1] = s[1].clone().text(0x0028_1053, *b"DS", slope);
+        let info = only(folder(&s).path());
+        assert!(!info.usable, "slope {slope:?}");
+        let text = told(&info, WarningCode::RescaleSlope);
+        assert!(text.contains("1 image(s)") && text.contains("s1"), "{text}");
+        assert!(info.refusal().unwrap().contains("RescaleSlope"));
+    }
+}
+
+#[test]
+fn an_orientation_of_zeros_is_not_called_a_missing_position() {
+    let s: Vec<Made> = slices(3)
+        .into_iter()
+        .map(|s| s.text(0x0020_0037, *b"DS", "0\\0\\0\\0\\0\\0"))
+        .collect();
+    let info = only(folder(&s).path());
+    assert!(!info.usable);
+    let text = told(&info, WarningCode::NoOrientation);
+    assert!(text.contains("ImageOrientationPatient"), "{text}");
+    assert!(
+        !info
+            .warnings
+            .iter()
+            .any(|w| w.code == WarningCode::NoPosition)
+    );
+}
+
+#[test]
+fn more_bits_stored_than_allocated_are_refused_by_name() {
+    let mut s = slices(4);
+    s[3] = s[3].clone().number(0x0028_0101, 20);
+    let f = folder(&s);
+    let scan = scanned(f.path());
+    let skipped = &scan.skipped[0];
+    assert_eq!(skipped.file, "s3");
+    assert!(
+        skipped
+            .reason
+            .contains("BitsStored (20) is larger than its BitsAllocated (16)"),
+        "{}",
+        skipped.reason
+    );
+    assert!(!scan.series[0].usable);
+}
+
+#[test]
 fn a_slice_without_position_is_left_out_by_name() {
     let mut s = slices(4);
     s[3] = s[3].clone().without(0x0020_0032);

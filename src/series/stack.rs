@@ -30,7 +30,7 @@ fn positioned(bucket: &mut Bucket) -> bool {
         bucket.warnings.push(Warning {
             code: WarningCode::NoPosition,
             text: format!(
-                "{} image(s) without a position were left out: {}",
+                "{} image(s) without a position or orientation were left out: {}",
                 without.len(),
                 names(&files)
             ),
@@ -47,9 +47,17 @@ pub(super) fn by_position(mut bucket: Bucket) -> Vec<Bucket> {
             .sources
             .sort_by_key(|s| (s.plane().instance, s.file.name.clone(), s.frame));
         if bucket.sources.len() > 1 {
+            let (code, what) = if bucket.sources.iter().any(|s| s.plane().position.is_some()) {
+                (
+                    WarningCode::NoOrientation,
+                    "no image says its orientation (ImageOrientationPatient is missing or is not two unit vectors at right angles)",
+                )
+            } else {
+                (WarningCode::NoPosition, "no image says its position")
+            };
             bucket.warnings.push(Warning {
-                code: WarningCode::NoPosition,
-                text: "no image says its position: slices are in the order of their instance numbers, and the distance between them is unknown".to_owned(),
+                code,
+                text: format!("{what}: slices are in the order of their instance numbers, and the distance between them is unknown"),
                 files: Vec::new(),
             });
         }
@@ -296,6 +304,25 @@ fn value_warnings(sources: &[Source]) -> Vec<Warning> {
     out
 }
 
+/// Images whose values cannot be trusted, because the slope of their rescale is unknown.
+fn slope_warning(sources: &[Source]) -> Option<Warning> {
+    let odd: Vec<Source> = sources
+        .iter()
+        .filter(|s| s.plane().slope_unknown)
+        .cloned()
+        .collect();
+    let files = file_names(&odd);
+    (!odd.is_empty()).then(|| Warning {
+        code: WarningCode::RescaleSlope,
+        text: format!(
+            "{} image(s) have a RescaleSlope that is 0, empty or missing; 1 was taken and their values cannot be trusted: {}",
+            odd.len(),
+            names(&files)
+        ),
+        files,
+    })
+}
+
 /// Warnings that follow from the kind of image.
 fn kind_warning(kind: Kind, first: Option<&Source>) -> Option<Warning> {
     let (code, text) = match kind {
@@ -348,6 +375,7 @@ pub(super) fn info(root: &Path, bucket: Bucket, part: usize) -> SeriesInfo {
     } = steps::measure(&sources);
     warnings.extend(step_warnings);
     warnings.extend(value_warnings(&sources));
+    warnings.extend(slope_warning(&sources));
     if refusal.is_none() {
         refusal = undecodable(&sources);
     }
@@ -360,7 +388,9 @@ pub(super) fn info(root: &Path, bucket: Bucket, part: usize) -> SeriesInfo {
     } else {
         [0.0, 0.0, 1.0]
     };
-    let damaged = warnings.iter().any(|w| w.code == WarningCode::Damaged);
+    let damaged = warnings
+        .iter()
+        .any(|w| matches!(w.code, WarningCode::Damaged | WarningCode::RescaleSlope));
     let header = first.as_ref().map(|s| &s.file);
     let size = header.map_or_else(Extent::default, |h| {
         Extent::new(h.pixels.columns, h.pixels.rows, sources.len())

@@ -57,10 +57,11 @@ pub(super) fn measure(sources: &[Source]) -> Steps {
         })
         .collect();
     let total: f64 = gaps.iter().sum();
-    let Some(common) = commonest(&gaps).filter(|_| total > 0.0) else {
+    let even = even(&gaps, total);
+    let Some(common) = even.or_else(|| commonest(&gaps)).filter(|_| total > 0.0) else {
         return unknown(Vec::new());
     };
-    let uniform = gaps.iter().all(|g| (g - common).abs() <= JITTER + 1e-9);
+    let uniform = even.is_some() || gaps.iter().all(|g| (g - common).abs() <= JITTER + 1e-9);
     let across = sub(last, first);
     let step = if uniform {
         scale(across, 1.0 / gaps.len() as f64)
@@ -90,7 +91,20 @@ pub(super) fn measure(sources: &[Source]) -> Steps {
     }
 }
 
-/// The step that most steps agree on within the jitter; of equally common ones the smaller.
+/// The step of an even grid from the first slice to the last, where every slice lies within the jitter of it.
+fn even(gaps: &[f64], total: f64) -> Option<f64> {
+    let step = total / gaps.len() as f64;
+    let (mut height, mut expected) = (0.0, 0.0);
+    gaps.iter()
+        .all(|gap| {
+            height += gap;
+            expected += step;
+            (height - expected).abs() <= JITTER + 1e-9
+        })
+        .then_some(step)
+}
+
+/// The step that most steps agree on within the jitter (their mean); of equally common ones the smaller.
 fn commonest(gaps: &[f64]) -> Option<f64> {
     let mut sorted = gaps.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -102,7 +116,9 @@ fn commonest(gaps: &[f64]) -> Option<f64> {
         }
         let count = end - start;
         if best.is_none_or(|(n, _)| count > n) {
-            best = sorted.get(start + count / 2).map(|&middle| (count, middle));
+            // From the lowest up: equal steps give that step to the last bit.
+            let above: f64 = sorted.iter().skip(start).take(count).map(|g| g - low).sum();
+            best = Some((count, low + above / count.max(1) as f64));
         }
     }
     best.map(|(_, g)| g)
