@@ -253,13 +253,10 @@ fn readable_by_all(_file: &std::fs::File) -> std::io::Result<()> {
 
 /// The system's words without the name of a file that the user never asked for.
 pub(super) fn without_temporary_name(e: std::io::Error) -> std::io::Error {
-    let words = e
-        .get_ref()
-        .and_then(|inner| inner.source())
-        .map(ToString::to_string);
-    match words {
-        Some(words) => std::io::Error::new(e.kind(), words),
-        None => e,
+    if e.get_ref().is_some() {
+        e.kind().into()
+    } else {
+        e
     }
 }
 
