@@ -108,9 +108,14 @@ fn dispatch(verb: Verb, json: bool) -> Result<u8, Failure> {
 
 /// Says how to work without a window, for a machine that cannot open one.
 pub fn no_window(why: &str) -> ExitCode {
-    output::warn(&format!(
-        "voxfit: {}, voxfit series PATH, voxfit budget MODEL --roi-size 128x128x64; `voxfit --help` lists the rest",
+    let why = if why.contains("neither WAYLAND_DISPLAY") {
+        "no window can be opened here (no display); use `voxfit demo --headless --out DIR`"
+            .to_owned()
+    } else {
         why.replace('\n', " ")
+    };
+    output::warn(&format!(
+        "voxfit: {why}, voxfit series PATH, voxfit budget MODEL --roi-size 128x128x64; `voxfit --help` lists the rest"
     ));
     ExitCode::from(failure::USAGE)
 }
