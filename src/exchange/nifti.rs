@@ -223,7 +223,7 @@ pub fn write(volume: &Volume, path: &Path) -> Result<(), VolumeFileError> {
     write_until(volume, path, &Control::new())
 }
 
-/// As [`write`], and a cancel before the rename leaves nothing behind.
+/// As [`write()`], and a cancel before the rename leaves nothing behind.
 pub fn write_until(volume: &Volume, path: &Path, control: &Control) -> Result<(), VolumeFileError> {
     if !is_nifti(path) {
         return Err(VolumeFileError::Ending {
