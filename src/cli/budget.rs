@@ -1,6 +1,6 @@
 //! `voxfit budget`: what a plan asks of memory, and the verdict per card.
 
-use super::args::BudgetArgs;
+use super::args::{BudgetArgs, ModeWord, OptimizerWord};
 use super::failure::{Failure, USAGE};
 use super::output::{self, Align};
 use crate::geometry::Extent;
@@ -28,6 +28,13 @@ pub(super) fn run(args: &BudgetArgs, json: bool) -> Result<u8, Failure> {
             .map(|id| catalogue.get(id))
             .collect::<Result<Vec<_>, _>>()?
     };
+    if matches!(args.mode, ModeWord::Inference)
+        && (args.checkpointing || !matches!(args.optimizer, OptimizerWord::None))
+    {
+        output::warn(
+            "an optimizer and checkpointing count in training only and are left out; add --mode training",
+        );
+    }
     let made = make(args, &model, &cards)?;
     if json {
         output::print_json(&made);

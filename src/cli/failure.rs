@@ -78,7 +78,7 @@ impl From<SeriesError> for Failure {
 impl From<NetworkError> for Failure {
     fn from(e: NetworkError) -> Self {
         let code = match &e {
-            NetworkError::UnknownPreset { .. } => USAGE,
+            NetworkError::UnknownPreset { .. } | NetworkError::Seed { .. } => USAGE,
             _ => DATA,
         };
         Self::new(code, e.to_string())

@@ -27,7 +27,9 @@ pub(super) fn distinct(outputs: &[(&str, &Path)], inputs: &[(&str, &Path)]) -> R
             .iter()
             .take(i)
             .chain(&inputs)
-            .find(|(_, _, other)| other == at);
+            .find(|(_, input, other)| {
+                other == at || same_file::is_same_file(input, path).is_ok_and(|same| same)
+            });
         if let Some((other, _, _)) = same {
             return Err(Failure::new(
                 USAGE,
@@ -39,4 +41,24 @@ pub(super) fn distinct(outputs: &[(&str, &Path)], inputs: &[(&str, &Path)]) -> R
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_that_is_an_input_by_a_hard_link_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (study, link) = (
+            folder.path().join("study.nii"),
+            folder.path().join("r.json"),
+        );
+        std::fs::write(&study, b"x").unwrap();
+        std::fs::hard_link(&study, &link).unwrap();
+        let said = distinct(&[("--out", &link)], &[("the study", &study)]);
+        assert!(said.is_err());
+        let elsewhere = folder.path().join("other.json");
+        assert!(distinct(&[("--out", &elsewhere)], &[("the study", &study)]).is_ok());
+    }
 }

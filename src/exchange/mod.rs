@@ -1,6 +1,7 @@
 //! What other tools read and write: `NIfTI`, `MetaImage`, npy, DICOM, result files.
 #![warn(clippy::indexing_slicing)]
 
+mod beside;
 pub mod dicom_write;
 pub mod metaimage;
 pub mod nifti;
@@ -8,4 +9,4 @@ pub mod npy;
 pub mod result;
 mod volume_file;
 
-pub use volume_file::{VolumeFileError, write_beside};
+pub use volume_file::VolumeFileError;

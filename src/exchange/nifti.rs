@@ -1,6 +1,7 @@
 //! NIfTI-1 volumes (.nii, .nii.gz): read with sform or qform, written with both; RAS+ in the file, LPS here.
 
-use super::volume_file::{Layout, Number, VolumeFileError, read_values, write_beside};
+use super::beside::write_beside;
+use super::volume_file::{Layout, Number, VolumeFileError, read_values};
 use crate::geometry::{Affine, Extent};
 use crate::jobs::{Cancelled, Control};
 use crate::volume::{Volume, Voxels};

@@ -8,7 +8,6 @@ use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Version of the result file's keys.
@@ -202,121 +201,26 @@ pub enum ResultError {
     },
 }
 
-/// Writes `path` in one go: `write` fills a file beside it, which is renamed once all of it is on disk.
+/// Writes `path` in one go, as [`super::beside::write_beside`] does; `what` names it in the sentence of a failure.
 pub fn write_beside(
     what: &'static str,
     path: &Path,
     write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()>,
 ) -> Result<(), ResultError> {
-    let refuse = |source: std::io::Error| ResultError::Write {
+    super::beside::write_beside(path, write).map_err(|source| ResultError::Write {
         what,
         source,
         path: path.to_path_buf(),
-    };
-    if path.is_dir() {
-        return Err(refuse(std::io::ErrorKind::IsADirectory.into()));
-    }
-    refuse_named_pipe(path).map_err(refuse)?;
-    if is_device(path) {
-        let mut device = std::fs::OpenOptions::new()
-            .write(true)
-            .open(path)
-            .map_err(refuse)?;
-        return write(&mut device).map_err(refuse);
-    }
-    let mut beside = tempfile::Builder::new()
-        .prefix(".voxfit-")
-        .tempfile_in(folder(path))
-        .map_err(|e| refuse(without_temporary_name(e)))?;
-    {
-        let mut buffered = std::io::BufWriter::new(beside.as_file_mut());
-        write(&mut buffered).map_err(refuse)?;
-        buffered.flush().map_err(refuse)?;
-    }
-    beside.as_file().sync_all().map_err(refuse)?;
-    readable_by_all(beside.as_file()).map_err(refuse)?;
-    beside.persist(path).map_err(|e| refuse(e.error))?;
-    Ok(())
-}
-
-/// Temporary files are private; a result is as readable as any file that the user makes.
-#[cfg(unix)]
-fn readable_by_all(file: &std::fs::File) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn readable_by_all(_file: &std::fs::File) -> std::io::Result<()> {
-    Ok(())
-}
-
-/// The system's words without the name of a file that the user never asked for.
-pub(super) fn without_temporary_name(e: std::io::Error) -> std::io::Error {
-    if e.get_ref().is_some() {
-        e.kind().into()
-    } else {
-        e
-    }
-}
-
-/// A pipe with a name in the file system: opening it waits for a reader that may never come.
-#[cfg(unix)]
-fn is_named_pipe(path: &Path) -> bool {
-    use std::os::unix::fs::FileTypeExt as _;
-    std::fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo()) && path.canonicalize().is_ok()
-}
-
-#[cfg(not(unix))]
-fn is_named_pipe(_path: &Path) -> bool {
-    false
-}
-
-fn refuse_named_pipe(path: &Path) -> std::io::Result<()> {
-    if is_named_pipe(path) {
-        return Err(std::io::Error::other(
-            "it is a named pipe; give a file, or /dev/stdout",
-        ));
-    }
-    Ok(())
-}
-
-/// A device or a pipe is written to and never replaced by a file.
-fn is_device(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
-}
-
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    }
+    })
 }
 
 /// Whether `path` can be written at all, asked before minutes of work; leaves nothing behind.
 pub fn check_writable(what: &'static str, path: &Path) -> Result<(), ResultError> {
-    let refuse = |source: std::io::Error| ResultError::Write {
+    super::beside::check_writable(path).map_err(|source| ResultError::Write {
         what,
         source,
         path: path.to_path_buf(),
-    };
-    if path.is_dir() {
-        return Err(refuse(std::io::ErrorKind::IsADirectory.into()));
-    }
-    refuse_named_pipe(path).map_err(refuse)?;
-    if is_device(path) {
-        let mut device = std::fs::OpenOptions::new()
-            .write(true)
-            .open(path)
-            .map_err(refuse)?;
-        return device.write_all(b"\n").map_err(refuse);
-    }
-    let mut probe = tempfile::Builder::new()
-        .prefix(".voxfit-")
-        .tempfile_in(folder(path))
-        .map_err(|e| refuse(without_temporary_name(e)))?;
-    probe.write_all(&[0; 4096]).map_err(refuse)?;
-    probe.as_file().sync_all().map_err(refuse)
+    })
 }
 
 impl RunResult {

@@ -1,8 +1,8 @@
-//! What volume files share: errors, values as they come turned into int16 or float32, writing beside and renaming.
+//! What volume files share: errors, values as they come turned into int16 or float32.
 
 use crate::geometry::Extent;
 use crate::volume::Voxels;
-use std::io::{BufWriter, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A volume file that cannot be read or written.
@@ -216,35 +216,6 @@ fn push(voxels: &mut Voxels, value: f64) {
     }
 }
 
-/// Writes a file beside its place and renames it, so that no reader ever sees half of it.
-pub fn write_beside(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
-) -> std::io::Result<()> {
-    let folder = match path.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".voxfit-").suffix(".part");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // As any new file: the user's mask decides.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut file = builder
-        .tempfile_in(folder)
-        .map_err(super::result::without_temporary_name)?;
-    {
-        let mut buffered = BufWriter::with_capacity(1 << 20, file.as_file_mut());
-        write(&mut buffered)?;
-        buffered.flush()?;
-    }
-    file.persist(path).map_err(|e| e.error)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,19 +250,5 @@ mod tests {
         .unwrap_err()
         .to_string();
         assert!(error.contains("ends early"), "{error}");
-    }
-
-    #[test]
-    fn nothing_is_left_behind_when_writing_fails() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.bin");
-        let failed = write_beside(&path, |w| {
-            w.write_all(b"half")?;
-            Err(std::io::Error::other("full"))
-        });
-        assert!(failed.is_err());
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        write_beside(&path, |w| w.write_all(b"whole")).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), b"whole");
     }
 }

@@ -98,6 +98,12 @@ pub enum NetworkError {
         /// The file, unless they are embedded.
         path: Option<PathBuf>,
     },
+    /// Seeded weights asked for in words that name no seed.
+    #[error("write the weights as seeded:N with a whole number N, found \"{found}\"")]
+    Seed {
+        /// What was written.
+        found: String,
+    },
     /// A run was asked of a network without weights.
     #[error(
         "the network {network} has no weights, so it can be planned but not run: give --weights F.safetensors or --weights seeded:N"

@@ -102,16 +102,9 @@ fn open_file(model: &str) -> Result<Model, NetworkError> {
 }
 
 fn open_weights(graph: &Graph, source: &str) -> Result<Weights, NetworkError> {
-    let refuse = |reason: String| NetworkError::Weights {
-        network: graph.name.clone(),
-        reason,
-        path: None,
-    };
     if let Some(seed) = source.strip_prefix("seeded:") {
-        let seed = seed.parse().map_err(|_not_a_number| {
-            refuse(format!(
-                "write seeded:N with a whole number N, found \"{source}\""
-            ))
+        let seed = seed.parse().map_err(|_not_a_number| NetworkError::Seed {
+            found: source.to_owned(),
         })?;
         return Weights::seeded(graph, seed);
     }
