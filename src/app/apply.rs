@@ -87,6 +87,8 @@ impl State {
         use Command as C;
         match command {
             C::SetNetwork(model) => return self.set_network(model),
+            C::SetWeights(weights) => return self.set_weights(weights),
+            C::OpenWeightsDialog => return vec![Effect::OpenDialog(Dialog::OpenWeights)],
             C::SetRoi(roi) => self.change(|d| d.roi_size = roi),
             C::SetOverlap(overlap) => self.change(|d| d.overlap = overlap),
             C::SetBlend(v) => self.change(|d| d.blend = v),
@@ -218,6 +220,7 @@ impl State {
             C::ShowJobs => self.show(Popup::Jobs),
             C::ShowMessages => self.show(Popup::Messages),
             C::ShowWarnings => self.show(Popup::Warnings),
+            C::ShowSeriesDetails => self.show(Popup::SeriesDetails),
             C::ShowAbout => self.show(Popup::About),
             C::Escape => self.escape(),
             &C::DismissMessage(id) => {
@@ -284,11 +287,28 @@ impl State {
     }
 
     fn set_network(&mut self, model: String) -> Effects {
-        self.change(|d| d.network = Some(model.clone()));
+        self.change(|d| {
+            d.network = Some(model.clone());
+            d.weights = None;
+        });
         self.take_windows_of_network = true;
         vec![Effect::Start(JobRequest::Network {
             model,
+            weights: None,
             take_windows: true,
+        })]
+    }
+
+    fn set_weights(&mut self, weights: Option<String>) -> Effects {
+        self.change(|d| d.weights.clone_from(&weights));
+        let Some(model) = self.document.network.clone() else {
+            return Vec::new();
+        };
+        // A network that is still being read brings its windows all the same.
+        vec![Effect::Start(JobRequest::Network {
+            model,
+            weights,
+            take_windows: self.take_windows_of_network,
         })]
     }
 
@@ -302,12 +322,13 @@ impl State {
     fn go_to(&mut self, to: Document) -> Effects {
         let from = std::mem::replace(&mut self.document, to);
         let mut effects = Vec::new();
-        if from.network != self.document.network
+        if (&from.network, &from.weights) != (&self.document.network, &self.document.weights)
             && let Some(model) = self.document.network.clone()
         {
             self.take_windows_of_network = false;
             effects.push(Effect::Start(JobRequest::Network {
                 model,
+                weights: self.document.weights.clone(),
                 take_windows: false,
             }));
         }

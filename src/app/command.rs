@@ -86,6 +86,10 @@ commands! {
     // Plan.
     /// Take this network (a file or `preset:NAME`).
     SetNetwork(String),
+    /// Take these weights (`F.safetensors` or `seeded:N`); `None` for those that come with the network.
+    SetWeights(Option<String>),
+    /// Ask for a file with weights.
+    OpenWeightsDialog,
     /// Window size as typed, x y z.
     SetRoi([i64; 3]),
     /// Share of the window per axis.
@@ -206,6 +210,8 @@ commands! {
     ShowMessages,
     /// Show what a yellow strip speaks of: the series' warnings and skipped files.
     ShowWarnings,
+    /// Show facts of the series: size, spacing, steps, encodings, files.
+    ShowSeriesDetails,
     /// Say what Voxfit is and what it is not for.
     ShowAbout,
     /// Close what is open on top; never quits.

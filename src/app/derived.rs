@@ -218,6 +218,11 @@ impl State {
         if new_key == self.derived.budget_key {
             return;
         }
+        self.derived.budget_pending = true;
+        if self.jobs.has(Kind::Budget) {
+            // One at a time: a slider would leave a thread behind on every frame. What is asked for last is made next.
+            return;
+        }
         let model = Arc::clone(&network.model);
         let mut ids = d.cards.clone();
         if let Some(focus) = &d.card_in_focus {
@@ -231,7 +236,6 @@ impl State {
             .collect();
         let document = d.clone();
         self.derived.budget_key = new_key;
-        self.derived.budget_pending = true;
         self.spawn(Kind::Budget, "Budget", move |_, out| {
             let request = BudgetRequest {
                 volume: Some(volume),

@@ -21,7 +21,7 @@ pub enum EngineChoice {
 }
 
 /// One series of a study: its DICOM uid and, where a series splits into several volumes, which one (from 1).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SeriesRef {
     /// `SeriesInstanceUID`, or a name made from the file for formats without one.
     pub uid: String,
@@ -39,6 +39,8 @@ pub struct Document {
     pub series: Option<SeriesRef>,
     /// MODEL: a file or `preset:NAME`.
     pub network: Option<String>,
+    /// Weights for it (`F.safetensors` or `seeded:N`); `None` takes those that come with it.
+    pub weights: Option<String>,
     /// Window size as typed, x y z; 0 or -1 means the whole axis.
     pub roi_size: [i64; 3],
     /// Share of the window per axis, x y z.
@@ -83,6 +85,7 @@ impl Default for Document {
             study: None,
             series: None,
             network: None,
+            weights: None,
             roi_size: [128, 128, 64],
             overlap: [0.25; 3],
             blend: Blend::default(),
@@ -205,6 +208,7 @@ impl Document {
             say("series", series(&older.series), series(&self.series));
         }
         say("network", text(&older.network), text(&self.network));
+        say("weights", text(&older.weights), text(&self.weights));
         let roi = |r: [i64; 3]| {
             r.map(|n| {
                 if n <= 0 {

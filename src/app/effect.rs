@@ -13,6 +13,8 @@ pub enum Dialog {
     OpenFile,
     /// A network; answer `Command::Open`.
     OpenNetwork,
+    /// Weights for the network; answer `Command::SetWeights`.
+    OpenWeights,
     /// Where to save the plan; answer `Command::SavePlanTo`.
     SavePlan,
     /// Where to write the report; answer `Command::ExportReportTo`.
@@ -29,7 +31,7 @@ impl Dialog {
     /// A file name to start from, and the ending of the files it is about.
     pub const fn suggestion(&self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::OpenFolder | Self::OpenFile | Self::OpenNetwork => None,
+            Self::OpenFolder | Self::OpenFile | Self::OpenNetwork | Self::OpenWeights => None,
             Self::SavePlan => Some(("plan.voxplan", "voxplan")),
             Self::SaveReport => Some(("report.html", "html")),
             Self::SaveResult => Some(("result.json", "json")),
@@ -39,10 +41,11 @@ impl Dialog {
     }
 
     /// The command for the path that was chosen.
-    pub const fn answer(&self, path: PathBuf) -> super::Command {
+    pub fn answer(&self, path: PathBuf) -> super::Command {
         use super::Command as C;
         match self {
             Self::OpenFolder | Self::OpenFile | Self::OpenNetwork => C::Open(path),
+            Self::OpenWeights => C::SetWeights(Some(path.to_string_lossy().into_owned())),
             Self::SavePlan => C::SavePlanTo(path),
             Self::SaveReport => C::ExportReportTo(path),
             Self::SaveResult => C::SaveResultTo(path),
@@ -84,6 +87,8 @@ pub enum JobRequest {
     Network {
         /// MODEL.
         model: String,
+        /// Weights for it, where they do not come with it.
+        weights: Option<String>,
         /// Whether roi, overlap, blend and layout of its manifest are taken into the plan.
         take_windows: bool,
     },

@@ -2,8 +2,8 @@
 
 use super::command::Command;
 use crate::hardware::{BudgetOnCards, judge};
-use crate::memory::budget::{self, Optimizer, Runtime, StitchOn};
-use crate::memory::{Part, Precision, Source, Verdict};
+use crate::memory::budget::Sets;
+use crate::memory::{Part, Source, Verdict};
 use crate::units::Bytes;
 
 /// A way to fit, with its forecast.
@@ -35,7 +35,7 @@ pub(super) fn of(b: &BudgetOnCards, roi: [i64; 3]) -> Vec<Fix> {
         .iter()
         .map(|f| Fix {
             title: f.change.clone(),
-            command: command(f, roi),
+            command: f.sets.map(|s| command(s, roi)),
             changes_bits: f.changes_bits,
             required: (f.required_low, f.required),
             verdict: judge(
@@ -48,68 +48,62 @@ pub(super) fn of(b: &BudgetOnCards, roi: [i64; 3]) -> Vec<Fix> {
         .collect()
 }
 
-/// The command that a fix stands for. Numbers are those after the arrow.
-fn command(f: &budget::Fix, roi: [i64; 3]) -> Option<Command> {
-    let (before, after) = f.change.split_once("->").unwrap_or((&f.change, ""));
-    let numbers: Vec<i64> = after
-        .split(|c: char| !c.is_ascii_digit())
-        .filter_map(|n| n.parse().ok())
-        .collect();
-    match f.knob.as_str() {
-        "runtime" => Some(Command::SetRuntime(Runtime::Voxfit)),
-        "stitch_on" => Some(Command::SetStitchOn(StitchOn::Host)),
-        "checkpointing" => Some(Command::SetCheckpointing(true)),
-        "optimizer" => Some(Command::SetOptimizer(Optimizer::Sgd)),
-        "batch" => Some(Command::SetBatch(usize::try_from(*numbers.first()?).ok()?)),
-        "precision" if after.contains("AMP") => Some(Command::SetPrecision(Precision::Amp)),
-        "precision" => Some(Command::SetPrecision(Precision::Fp16)),
-        "roi_size" if before.contains("roi z") => {
-            Some(Command::SetRoi([roi[0], roi[1], *numbers.first()?]))
-        }
-        "roi_size" => Some(Command::SetRoi([
-            *numbers.first()?,
-            *numbers.get(1)?,
-            roi[2],
-        ])),
-        _ => None,
+/// The command that a fix stands for; axes of the roi that it leaves alone stay as typed.
+fn command(sets: Sets, roi: [i64; 3]) -> Command {
+    match sets {
+        Sets::Runtime(v) => Command::SetRuntime(v),
+        Sets::StitchOn(v) => Command::SetStitchOn(v),
+        Sets::Checkpointing(v) => Command::SetCheckpointing(v),
+        Sets::Optimizer(v) => Command::SetOptimizer(v),
+        Sets::Batch(v) => Command::SetBatch(v),
+        Sets::Precision(v) => Command::SetPrecision(v),
+        Sets::RoiSize(axes) => Command::SetRoi(std::array::from_fn(|a| {
+            axes[a].map_or(roi[a], |n| i64::try_from(n).unwrap_or(i64::MAX))
+        })),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Precision;
+    use crate::memory::budget::{BudgetRequest, Mode, Optimizer, Runtime};
+    use crate::memory::planner::Planner;
+    use crate::network::preset;
 
-    fn fix(knob: &str, change: &str) -> Option<Command> {
-        let f = budget::Fix {
-            knob: knob.to_owned(),
-            change: change.to_owned(),
-            changes_bits: true,
-            required: Bytes(1),
-            required_low: Bytes(1),
-            seconds: None,
-            exactness: String::new(),
-        };
-        command(&f, [512, 512, 192])
+    #[test]
+    fn an_axis_that_a_fix_leaves_alone_stays_as_typed() {
+        assert_eq!(
+            command(Sets::RoiSize([None, None, Some(64)]), [0, 512, 192]),
+            Command::SetRoi([0, 512, 64])
+        );
+        assert_eq!(
+            command(Sets::RoiSize([Some(256), Some(240), None]), [512, 512, -1]),
+            Command::SetRoi([256, 240, -1])
+        );
     }
 
     #[test]
-    fn every_fix_of_the_planner_is_a_command() {
-        assert_eq!(
-            fix("roi_size", "roi z 192 -> 64"),
-            Some(Command::SetRoi([512, 512, 64]))
-        );
-        assert_eq!(
-            fix("roi_size", "roi x, y 512, 512 -> 256, 240"),
-            Some(Command::SetRoi([256, 240, 192]))
-        );
-        assert_eq!(
-            fix("batch", "batch 4 -> 1, one window at a time"),
-            Some(Command::SetBatch(1))
-        );
-        assert_eq!(
-            fix("precision", "fp32 -> AMP"),
-            Some(Command::SetPrecision(Precision::Amp))
-        );
-        assert_eq!(fix("width", "half the channels of every layer"), None);
+    fn every_fix_of_the_planner_is_a_button_but_for_another_network() {
+        let model = preset::load("demo").unwrap();
+        for (mode, runtime) in [
+            (Mode::Inference, Runtime::Pytorch),
+            (Mode::Inference, Runtime::Voxfit),
+            (Mode::Training, Runtime::Pytorch),
+        ] {
+            let request = BudgetRequest {
+                mode,
+                runtime,
+                batch: 4,
+                optimizer: Optimizer::Adam,
+                precision: Precision::Fp32,
+                ..BudgetRequest::new(&model.graph, crate::geometry::Extent::cube(64))
+            };
+            let fixes = Planner::new(&model.graph).fixes(&request, None);
+            assert!(fixes.len() > 2, "{mode:?} {runtime:?}");
+            for f in fixes {
+                assert_eq!(f.sets.is_none(), f.knob == "width", "{}", f.change);
+            }
+        }
     }
 }

@@ -120,6 +120,7 @@ impl State {
             }
             News::Network(Err(e)) => {
                 self.network = NetworkState::Failed(e.clone());
+                self.take_windows_of_network = false;
                 self.say(Severity::Error, "The network cannot be used", e);
             }
             News::Engines(engines) => self.engines = engines.into_iter().map(Into::into).collect(),

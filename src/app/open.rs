@@ -6,8 +6,17 @@ use super::work::News;
 use crate::exchange::result::RunResult;
 use std::path::PathBuf;
 
-/// Looks at a path (on a job's thread) and says what to do with it.
+/// Looks at a path (on a job's thread) and says what to do with it. What STUDY and MODEL may be besides a path is known too.
 pub(super) fn what_is(path: PathBuf) -> News {
+    match path.to_str() {
+        Some(text) if text.starts_with("phantom:") => {
+            return News::Then(Command::OpenStudy(text.to_owned()));
+        }
+        Some(text) if text.starts_with("preset:") => {
+            return News::Then(Command::SetNetwork(text.to_owned()));
+        }
+        _ => {}
+    }
     let failed = |text: String| News::Said(Severity::Error, "It cannot be opened".to_owned(), text);
     let ending = path
         .extension()
@@ -48,5 +57,18 @@ fn plan(path: PathBuf) -> News {
     match super::files::read_plan(&path) {
         Ok(document) => News::Plan(path, Box::new(document)),
         Err(e) => News::Said(Severity::Error, "The plan cannot be read".to_owned(), e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_study_and_a_preset_open_as_a_path_does() {
+        let said = |text: &str| format!("{:?}", what_is(text.into()));
+        assert!(said("phantom:64x64x32").contains("OpenStudy(\"phantom:64x64x32\")"));
+        assert!(said("preset:demo").contains("SetNetwork(\"preset:demo\")"));
+        assert!(said("no such file").contains("nothing is there"));
     }
 }

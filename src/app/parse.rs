@@ -75,6 +75,20 @@ pub(super) fn network(text: &str, _: &State) -> Parsed {
     Ok(Command::SetNetwork(text.trim().to_owned()))
 }
 
+pub(super) fn weights(text: &str, _: &State) -> Parsed {
+    let text = text.trim();
+    if let Some(seed) = text.strip_prefix("seeded:")
+        && seed.parse::<u64>().is_err()
+    {
+        return Err(format!(
+            "random weights are seeded:N with a whole number N; found \"{text}\""
+        ));
+    }
+    Ok(Command::SetWeights(
+        (!text.is_empty()).then(|| text.to_owned()),
+    ))
+}
+
 /// A roi as typed: three whole numbers joined by x or commas, each of which may be 0 or -1.
 pub fn roi_entries(text: &str) -> Result<[i64; 3], String> {
     let parts: Vec<&str> = text

@@ -6,7 +6,7 @@ use super::work::{News, Outbox};
 use crate::exchange::{metaimage, nifti};
 use crate::geometry::Affine;
 use crate::jobs::{Cancelled, Control};
-use crate::series::{self, SeriesInfo, SliceValues};
+use crate::series::{self, Details, SeriesInfo, SliceValues};
 use crate::study::{self, Opened, StudyKind};
 use crate::tiling::PlanWarning;
 use crate::volume::{SharedVolume, Statistics, Volume, Voxels, WindowLevel, sampler};
@@ -123,7 +123,20 @@ fn whole(source: &str, opened: Opened) -> Scanned {
         spacing_mm: spacing,
         usable: opened.refusal.is_none(),
         warnings: opened.warnings.iter().map(plan_warning).collect(),
-        thumbnail: None,
+        details: Arc::new(Details {
+            spacing_source: if generated {
+                ["generated".to_owned(), "generated".to_owned()]
+            } else {
+                [
+                    "the file's header".to_owned(),
+                    "the file's header".to_owned(),
+                ]
+            },
+            orientation_known: true,
+            tilt_degrees: None,
+            ..Details::default()
+        }),
+        ..SeriesItem::default()
     };
     Scanned {
         items: vec![(item, SeriesSource::Whole(Arc::new(opened)), affine)],
@@ -166,6 +179,8 @@ fn item(s: &SeriesInfo) -> SeriesItem {
         usable: s.usable,
         warnings: warnings(&s.warnings),
         thumbnail: None,
+        details: Arc::new(s.details()),
+        texts: s.texts().into(),
     }
 }
 

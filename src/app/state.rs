@@ -166,6 +166,8 @@ pub struct Startup {
     pub paths: Vec<PathBuf>,
     /// MODEL.
     pub network: Option<String>,
+    /// Weights for it.
+    pub weights: Option<String>,
     /// A plan file.
     pub plan: Option<PathBuf>,
     /// The workspace to show.
@@ -271,6 +273,12 @@ impl State {
         }
         out.extend(startup.paths.iter().cloned().map(Command::Open));
         out.extend(startup.network.clone().map(Command::SetNetwork));
+        out.extend(
+            startup
+                .weights
+                .clone()
+                .map(|w| Command::SetWeights(Some(w))),
+        );
         out.extend(startup.workspace.map(Command::ShowWorkspace));
         out
     }
@@ -366,8 +374,11 @@ impl State {
         if let Some(refusal) = self.opened.as_ref().and_then(|o| o.refusal.clone()) {
             return Some(refusal);
         }
-        if let Err(e) = network.model.weights() {
-            return Some(e.to_string());
+        if network.model.weights.is_none() {
+            return Some(format!(
+                "{} has no weights, so it can be planned but not run: choose some under Weights",
+                network.model.graph.name
+            ));
         }
         if let Some(u) = network.facts.unsupported.first() {
             return Some(format!("{} ({}) cannot be run: {}", u.op, u.node, u.reason));

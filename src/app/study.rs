@@ -2,6 +2,7 @@
 
 use super::document::{SeriesRef, WindowLevel};
 use crate::geometry::{Affine, Extent};
+use crate::series::{Details, HeaderText};
 use crate::volume::SharedVolume;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub struct Thumbnail {
 }
 
 /// One row of the series list.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeriesItem {
     /// Which series.
     pub reference: SeriesRef,
@@ -52,6 +53,10 @@ pub struct SeriesItem {
     pub warnings: Vec<Warning>,
     /// Its middle slice, once decoded.
     pub thumbnail: Option<Arc<Thumbnail>>,
+    /// Steps, encodings, the file of each slice.
+    pub details: Arc<Details>,
+    /// Patient, study and series texts of its first file; print them only while identity is shown.
+    pub texts: Arc<[HeaderText]>,
 }
 
 /// A slice that was decoded since the window asked last.

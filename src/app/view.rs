@@ -130,6 +130,8 @@ pub enum Popup {
     Messages,
     /// Warnings and skipped files of the study.
     Warnings,
+    /// Facts of the series.
+    SeriesDetails,
     /// What Voxfit is.
     About,
 }

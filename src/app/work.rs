@@ -147,10 +147,11 @@ impl State {
                 });
             }
             JobRequest::Load(reference) => self.start_load(&reference),
-            JobRequest::Network { model, .. } => {
+            JobRequest::Network { model, weights, .. } => {
                 self.network = super::state::NetworkState::Reading(model.clone());
                 self.spawn(Kind::Network, "Read network", move |_, out| {
-                    let _closed = out.send(News::Network(read_network(&model)));
+                    let read = read_network(&model, weights.as_deref());
+                    let _closed = out.send(News::Network(read));
                 });
             }
             JobRequest::Run {
@@ -297,8 +298,11 @@ fn run(
     }
 }
 
-fn read_network(model: &str) -> Result<Box<(Arc<Model>, network::Facts)>, String> {
-    let model = network::open(model, None, None).map_err(|e| e.to_string())?;
+fn read_network(
+    model: &str,
+    weights: Option<&str>,
+) -> Result<Box<(Arc<Model>, network::Facts)>, String> {
+    let model = network::open(model, None, weights).map_err(|e| e.to_string())?;
     let facts = network::facts::of(&model.graph).map_err(|e| e.to_string())?;
     Ok(Box::new((Arc::new(model), facts)))
 }

@@ -58,6 +58,9 @@ pub(super) struct OpenArgs {
     /// A network: a file or preset:NAME.
     #[arg(long)]
     model: Option<String>,
+    /// F.safetensors or seeded:N.
+    #[arg(long)]
+    weights: Option<String>,
     /// A plan file.
     #[arg(long)]
     plan: Option<PathBuf>,
@@ -71,6 +74,7 @@ impl OpenArgs {
         Startup {
             paths: self.paths,
             network: self.model,
+            weights: self.weights,
             plan: self.plan,
             workspace: self.workspace,
             demo: false,

@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::output::{self, Align, number};
 use super::progress;
 use crate::jobs::Control;
-use crate::series::{self, Loaded, Scan, SeriesError, SeriesJson, Skipped};
+use crate::series::{self, Details, Loaded, Scan, SeriesError, SeriesJson, Skipped};
 use crate::study;
 use crate::volume::Statistics;
 use serde_json::{Value, json};
@@ -61,6 +61,11 @@ fn one_volume(args: &SeriesArgs, json: bool) -> Result<u8, Failure> {
         usable: opened.refusal.is_none(),
         patient_name: None,
         warnings: Vec::new(),
+        refusal: opened.refusal.clone(),
+        voxels: Some(volume.voxels.kind().to_owned()),
+        bytes: Some(volume.bytes().0),
+        texts: Vec::new(),
+        details: Details::default(),
     };
     for w in &opened.warnings {
         output::warn(&w.text);

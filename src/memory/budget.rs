@@ -299,6 +299,42 @@ pub struct Elasticities {
     pub channels: Option<f64>,
 }
 
+/// What a fix sets of a plan, as data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Sets {
+    /// Whose runtime.
+    Runtime(Runtime),
+    /// Where outputs are stitched.
+    StitchOn(StitchOn),
+    /// Windows per pass, or the training batch.
+    Batch(usize),
+    /// Window size in voxels of the axes x, y, z that change.
+    RoiSize([Option<usize>; 3]),
+    /// How values are stored.
+    Precision(Precision),
+    /// Activation checkpointing.
+    Checkpointing(bool),
+    /// The optimizer.
+    Optimizer(Optimizer),
+}
+
+impl Sets {
+    /// The knob's name, as `Fix::knob` has it.
+    pub const fn knob(self) -> &'static str {
+        match self {
+            Self::Runtime(_) => "runtime",
+            Self::StitchOn(_) => "stitch_on",
+            Self::Batch(_) => "batch",
+            Self::RoiSize(_) => "roi_size",
+            Self::Precision(_) => "precision",
+            Self::Checkpointing(_) => "checkpointing",
+            Self::Optimizer(_) => "optimizer",
+        }
+    }
+}
+
 /// One way to need less.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fix {
@@ -306,6 +342,9 @@ pub struct Fix {
     pub knob: String,
     /// The change in words, such as "roi z 192 -> 64".
     pub change: String,
+    /// The change as data; `None` where it is another network.
+    #[serde(default)]
+    pub sets: Option<Sets>,
     /// Whether any bit of the result changes.
     pub changes_bits: bool,
     /// What the plan then requires at most, in bytes.

@@ -2,7 +2,9 @@
 //! of the result, then those that do.
 
 use super::Precision;
-use super::budget::{BudgetRequest, Elasticities, Fix, Mode, Optimizer, Parts, Runtime, StitchOn};
+use super::budget::{
+    BudgetRequest, Elasticities, Fix, Mode, Optimizer, Parts, Runtime, Sets, StitchOn,
+};
 use super::cliffs::axis_names;
 use super::planner::Planner;
 use super::widen::widen;
@@ -77,15 +79,16 @@ struct Finder<'p, 'a> {
 
 impl Finder<'_, '_> {
     /// Plans a changed request and keeps it when it needs less.
-    fn try_fix(&mut self, knob: &str, change: String, bits: Bits, changed: &BudgetRequest<'_>) {
+    fn try_fix(&mut self, sets: Sets, change: String, bits: Bits, changed: &BudgetRequest<'_>) {
         let Ok(parts) = self.planner.sketch(changed) else {
             return;
         };
         let required = parts.required();
         if required.high < self.before {
             self.found.push(Fix {
-                knob: knob.to_owned(),
+                knob: sets.knob().to_owned(),
                 change,
+                sets: Some(sets),
                 changes_bits: bits.change,
                 required: required.high,
                 required_low: required.low,
@@ -145,7 +148,7 @@ pub(super) fn fixes(
             ..*request
         };
         finder.try_fix(
-            "runtime",
+            Sets::Runtime(Runtime::Voxfit),
             "use the Voxfit runtime".to_owned(),
             TOLERANCE,
             &changed,
@@ -166,7 +169,12 @@ fn same_bits(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
             stitch_on: StitchOn::Host,
             ..*request
         };
-        finder.try_fix("stitch_on", "stitch on the host".to_owned(), SAME, &changed);
+        finder.try_fix(
+            Sets::StitchOn(StitchOn::Host),
+            "stitch on the host".to_owned(),
+            SAME,
+            &changed,
+        );
     }
     if request.batch > 1 && request.mode == Mode::Inference {
         let changed = BudgetRequest {
@@ -174,7 +182,7 @@ fn same_bits(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
             ..*request
         };
         let change = format!("batch {} -> 1, one window at a time", request.batch);
-        finder.try_fix("batch", change, SAME, &changed);
+        finder.try_fix(Sets::Batch(1), change, SAME, &changed);
     }
     if request.mode == Mode::Training && !request.checkpointing {
         let changed = BudgetRequest {
@@ -182,7 +190,7 @@ fn same_bits(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
             ..*request
         };
         let change = "checkpoint each stage: one more forward pass".to_owned();
-        finder.try_fix("checkpointing", change, SAME, &changed);
+        finder.try_fix(Sets::Checkpointing(true), change, SAME, &changed);
     }
 }
 
@@ -236,7 +244,12 @@ fn smaller_roi(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>, target:
             roi_size: size,
             ..*request
         };
-        finder.try_fix("roi_size", change, bits, &changed);
+        let axes = if z {
+            [None, None, Some(size.z)]
+        } else {
+            [Some(size.x), Some(size.y), None]
+        };
+        finder.try_fix(Sets::RoiSize(axes), change, bits, &changed);
     }
 }
 
@@ -271,6 +284,7 @@ fn narrower(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
         finder.found.push(Fix {
             knob: "width".to_owned(),
             change: "half the channels of every layer".to_owned(),
+            sets: None,
             changes_bits: true,
             required: parts.required().high,
             required_low: parts.required().low,
@@ -285,7 +299,7 @@ fn training(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
         let batch = request.batch / 2;
         let changed = BudgetRequest { batch, ..*request };
         let change = format!("batch {} -> {batch}", request.batch);
-        finder.try_fix("batch", change, OTHER_TRAINING, &changed);
+        finder.try_fix(Sets::Batch(batch), change, OTHER_TRAINING, &changed);
     }
     if matches!(request.optimizer, Optimizer::Adam | Optimizer::AdamW) {
         let changed = BudgetRequest {
@@ -293,7 +307,12 @@ fn training(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
             ..*request
         };
         let change = "Adam -> SGD with momentum".to_owned();
-        finder.try_fix("optimizer", change, OTHER_TRAINING, &changed);
+        finder.try_fix(
+            Sets::Optimizer(Optimizer::Sgd),
+            change,
+            OTHER_TRAINING,
+            &changed,
+        );
     }
 }
 
@@ -310,7 +329,7 @@ fn lower_precision(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
         ..*request
     };
     finder.try_fix(
-        "precision",
+        Sets::Precision(precision),
         format!("fp32 -> {word}"),
         APPROXIMATE,
         &changed,

@@ -308,6 +308,11 @@ impl SeriesInfo {
             usable,
             patient_name: self.patient_name.clone().filter(|_| identity),
             warnings,
+            refusal: self.refusal(),
+            voxels: values.map(|l| l.volume.voxels.kind().to_owned()),
+            bytes: values.map(|l| l.volume.bytes().0),
+            texts: if identity { self.texts() } else { Vec::new() },
+            details: self.details(),
         }
     }
 }
@@ -416,4 +421,15 @@ pub struct SeriesJson {
     pub patient_name: Option<String>,
     /// What is odd.
     pub warnings: Vec<Warning>,
+    /// Why it must not be run.
+    pub refusal: Option<String>,
+    /// `int16` or `float32`: how the volume is kept in memory.
+    pub voxels: Option<String>,
+    /// What it takes there.
+    pub bytes: Option<u64>,
+    /// Patient, study and series texts, only when identity was asked for.
+    pub texts: Vec<super::HeaderText>,
+    /// Steps, tilt, encodings, rescales and the file of each slice.
+    #[serde(flatten)]
+    pub details: super::Details,
 }

@@ -4,6 +4,7 @@
 mod content;
 mod dataset;
 mod decode;
+mod details;
 mod dicomdir;
 mod element;
 mod error;
@@ -23,6 +24,7 @@ mod steps;
 mod text;
 mod values;
 
+pub use details::{Details, Gap, HeaderText, Rescale, StepRun, StoredPixels, Syntax, TextGroup};
 pub use error::SeriesError;
 pub use info::{
     DecodedSlice, Loaded, Scan, SeriesInfo, SeriesJson, Skipped, SliceInfo, SliceValues, Warning,

@@ -63,7 +63,9 @@ fn ask(dialog: &Dialog) -> Option<PathBuf> {
     }
     let handle = match dialog {
         Dialog::OpenFolder => pollster(window.pick_folder()),
-        Dialog::OpenFile | Dialog::OpenNetwork => pollster(window.pick_file()),
+        Dialog::OpenFile | Dialog::OpenNetwork | Dialog::OpenWeights => {
+            pollster(window.pick_file())
+        }
         _ => pollster(window.save_file()),
     };
     handle.map(|h| h.path().to_path_buf())

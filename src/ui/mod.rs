@@ -14,6 +14,7 @@ mod review;
 mod seams;
 mod shell;
 pub mod slice_view;
+mod study_pages;
 pub mod theme;
 mod toasts;
 mod welcome;
@@ -96,6 +97,7 @@ struct Local {
     views: Option<review::ViewTree>,
     charts: Option<plan::Charts>,
     palette: palette::Palette,
+    list: study_pages::List,
 }
 
 impl Local {
@@ -117,6 +119,7 @@ impl Local {
             views: None,
             charts: None,
             palette: palette::Palette::default(),
+            list: study_pages::List::default(),
         }
     }
 }

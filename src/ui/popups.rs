@@ -1,7 +1,7 @@
 //! What opens on top of the window: palette, key sheet, jobs, messages, warnings, settings, about.
 
 use super::theme::{Theme, size};
-use super::{Cx, fonts, kit, paint, palette};
+use super::{Cx, fonts, kit, paint, palette, study_pages};
 use crate::app::keys::System;
 use crate::app::{Command, Menu, Popup, Severity, Theme as Palette, table};
 use eframe::egui::{self, Align2, Frame, Margin, Rect, Sense, Ui, vec2};
@@ -33,7 +33,8 @@ pub(super) fn show(ui: &Ui, cx: &mut Cx<'_>) {
             Popup::Keys => sheet(ui, &t),
             Popup::Jobs => jobs(ui, cx, &t),
             Popup::Messages => messages(ui, cx, &t),
-            Popup::Warnings => warnings(ui, cx),
+            Popup::Warnings => study_pages::list(ui, cx),
+            Popup::SeriesDetails => study_pages::details(ui, cx),
             Popup::Settings => settings(ui, cx),
             Popup::About => about(ui),
         }
@@ -169,25 +170,6 @@ fn messages(ui: &mut Ui, cx: &Cx<'_>, t: &Theme) {
             kit::rich(ui, &[kit::Span::new(&m.title, fonts::body_bold(), color)]);
             kit::caption(ui, &m.detail);
             ui.add_space(8.0);
-        }
-    });
-}
-
-fn warnings(ui: &mut Ui, cx: &Cx<'_>) {
-    page(ui, "What is odd about this study", 640.0, 480.0, |ui| {
-        if let Some(v) = cx.state.volume_state() {
-            for w in &v.warnings {
-                kit::note(ui, &w.text);
-                for file in w.files.iter().take(20) {
-                    kit::caption(ui, file);
-                }
-                ui.add_space(8.0);
-            }
-        }
-        if let Some(study) = &cx.state.study {
-            for (file, reason) in &study.skipped {
-                kit::caption(ui, &format!("{file}: {reason}"));
-            }
         }
     });
 }

@@ -168,6 +168,22 @@ impl Theme {
         if primary { self.on_primary } else { self.text }
     }
 
+    /// A status colour on a primary card: light themes have dark primaries, so the dark theme's status stands there.
+    pub fn status_on_primary(&self, status: Color32, primary: bool) -> Color32 {
+        if !primary || self.kind != ThemeKind::Light {
+            return status;
+        }
+        let dark = Self::new(ThemeKind::Dark);
+        [
+            (self.fits, dark.fits),
+            (self.tight, dark.tight),
+            (self.over, dark.over),
+        ]
+        .into_iter()
+        .find_map(|(from, to)| (from == status).then_some(to))
+        .unwrap_or(status)
+    }
+
     fn widget(fill: Color32, border: Color32, text: Color32) -> WidgetVisuals {
         WidgetVisuals {
             bg_fill: fill,

@@ -66,6 +66,16 @@ impl Voxels {
     }
 }
 
+impl Voxels {
+    /// `int16` or `float32`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::I16(_) => "int16",
+            Self::F32(_) => "float32",
+        }
+    }
+}
+
 impl Volume {
     /// The value at voxel `[i, j, k]`, `None` outside.
     pub fn at(&self, [i, j, k]: [usize; 3]) -> Option<f32> {

@@ -179,6 +179,14 @@ pub(super) fn tools() -> Vec<CommandInfo> {
         .when(why::no_study),
         now(
             M,
+            Command::ShowSeriesDetails,
+            "Series details",
+            "Size, spacing, steps, tilt, encodings, values, and the file of each slice.",
+        )
+        .key(Chord::ctrl(c('I')))
+        .when(why::no_volume),
+        now(
+            M,
             Command::ShowSettings,
             "Settings",
             "Theme, size, identity.",

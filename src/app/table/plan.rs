@@ -178,6 +178,21 @@ pub(super) fn plan_typed() -> Vec<CommandInfo> {
         typed(M, "SetNetwork", "Network", "preset:demo", parse::network),
         typed(
             M,
+            "SetWeights",
+            "Weights",
+            "seeded:1 or a path to .safetensors; empty for the network's own",
+            parse::weights,
+        )
+        .when(why::no_plan),
+        now(
+            M,
+            Command::OpenWeightsDialog,
+            "Open weights\u{2026}",
+            "A .safetensors file for the network of the plan.",
+        )
+        .when(why::no_plan),
+        typed(
+            M,
             "SetRoi",
             "Window size (roi)",
             "128x128x64; 0 or -1 for a whole axis",

@@ -1,10 +1,11 @@
 //! Ways to fit the card in focus, best first, as buttons that send their change.
 
+use crate::app::Fix;
 use crate::memory::Verdict;
 use crate::ui::theme::Theme;
 use crate::ui::{Cx, fonts, kit, paint};
 use eframe::egui::{
-    self, Align2, Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, accesskit::Role, pos2, vec2,
+    Align2, Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, accesskit::Role, pos2, vec2,
 };
 
 /// Draws the verdict line and up to three cards.
@@ -39,15 +40,17 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
         );
     }
     let fixes: Vec<_> = cx.state.derived.fixes().iter().take(3).cloned().collect();
-    let (area, _) = ui.allocate_exact_size(vec2(ui.available_width(), 62.0), Sense::hover());
-    let width = (area.width() - 24.0 - 16.0) / 3.0;
+    let stacked = stacked(ui, cx, ui.available_width());
+    let high = if stacked { 78.0 } else { 56.0 };
+    let (area, _) = ui.allocate_exact_size(vec2(ui.available_width(), high + 6.0), Sense::hover());
+    let width = card_width(area.width());
     let mut picked = None;
     for (i, fix) in fixes.iter().enumerate() {
         let rect = Rect::from_min_size(
             area.min + vec2(12.0 + i as f32 * (width + 8.0), 2.0),
-            vec2(width, 56.0),
+            vec2(width, high),
         );
-        if card(ui, rect, i, fix, &t) {
+        if card(ui, rect, i, fix, stacked) {
             picked = Some(i);
         }
     }
@@ -56,7 +59,58 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
     }
 }
 
-fn card(ui: &mut Ui, rect: Rect, i: usize, fix: &crate::app::Fix, t: &Theme) -> bool {
+/// How high the panel is: cards whose titles share a line with what they need, or stand above it where that is too narrow.
+pub(super) fn height(ui: &Ui, cx: &Cx<'_>, width: f32) -> f32 {
+    if stacked(ui, cx, width) { 118.0 } else { 96.0 }
+}
+
+fn card_width(width: f32) -> f32 {
+    (width - 24.0 - 16.0) / 3.0
+}
+
+fn stacked(ui: &Ui, cx: &Cx<'_>, width: f32) -> bool {
+    let t = Theme::of(ui.ctx());
+    let room = card_width(width) - 24.0;
+    let wide = |text: String, font| ui.painter().layout_no_wrap(text, font, t.text).size().x;
+    cx.state
+        .derived
+        .fixes()
+        .iter()
+        .take(3)
+        .enumerate()
+        .any(|(i, fix)| {
+            let title = wide(title(i, fix), fonts::body_bold());
+            let verdict = wide(words(fix, &t), fonts::body()) + 18.0;
+            title + 12.0 + wide(need(fix), fonts::body()) > room
+                || verdict + 12.0 + wide(fix.exactness.clone(), fonts::caption()) > room
+        })
+}
+
+fn title(i: usize, fix: &Fix) -> String {
+    format!("{}  {}", i + 1, fix.title.replace("->", "\u{2192}"))
+}
+
+fn need(fix: &Fix) -> String {
+    let (low, high) = (fix.required.0.as_gib(), fix.required.1.as_gib());
+    if fix.required.0 == fix.required.1 {
+        format!("{high:.2} GiB")
+    } else {
+        format!("{low:.1} to {high:.1} GiB")
+    }
+}
+
+fn words(fix: &Fix, t: &Theme) -> String {
+    let word = paint::verdict(t, fix.verdict).2;
+    let spare = fix.free.as_gib() - fix.required.1.as_gib();
+    if fix.verdict == Verdict::Over || spare < 0.0 {
+        format!("{word}, {:.2} over at worst", -spare)
+    } else {
+        format!("{word}, {spare:.2} spare")
+    }
+}
+
+fn card(ui: &mut Ui, rect: Rect, i: usize, fix: &Fix, stacked: bool) -> bool {
+    let t = Theme::of(ui.ctx());
     let response = ui.interact(rect, ui.scope_id().with(("fix", i)), Sense::click());
     let (fill, border) = match (i == 0, response.hovered()) {
         (true, _) => (t.primary, t.primary_border),
@@ -69,77 +123,46 @@ fn card(ui: &mut Ui, rect: Rect, i: usize, fix: &crate::app::Fix, t: &Theme) -> 
         ui.painter()
             .rect_stroke(rect, 4, Stroke::new(2.0, t.strong), StrokeKind::Outside);
     }
-    let title = fix.title.replace("->", "\u{2192}");
-    let (low, high) = (fix.required.0.as_gib(), fix.required.1.as_gib());
-    let need = if fix.required.0 == fix.required.1 {
-        format!("{high:.2} GiB")
-    } else {
-        format!("{low:.1} to {high:.1} GiB")
+    let ink = t.on_primary_or(i == 0);
+    let (title, need, words) = (title(i, fix), need(fix), words(fix, &t));
+    let line = |n: f32| {
+        Rect::from_min_size(
+            rect.min + vec2(12.0, 4.0 + 24.0 * n),
+            vec2(rect.width() - 24.0, 24.0),
+        )
     };
-    let top = Rect::from_min_size(rect.min + vec2(12.0, 4.0), vec2(rect.width() - 24.0, 24.0));
-    let bottom = top.translate(vec2(0.0, 24.0));
-    let need_width = ui
-        .painter()
-        .layout_no_wrap(need.clone(), fonts::body(), t.text)
-        .size()
-        .x;
-    let room = top.with_max_x(top.right() - need_width - 8.0);
-    let roomy = rect.width() > 260.0;
-    kit::text_in(
-        ui,
-        room,
-        Align2::LEFT_CENTER,
-        &format!("{}  {title}", i + 1),
-        fonts::body_bold(),
-        t.on_primary_or(i == 0),
-    );
-    kit::text_in(
-        ui,
-        top,
-        Align2::RIGHT_CENTER,
-        &need,
+    let last = if stacked { line(1.9) } else { line(1.0) };
+    let mut text = |at: Rect, align, text: &str, font, color| {
+        kit::text_in(ui, at, align, text, font, color);
+    };
+    let (left, right) = (Align2::LEFT_CENTER, Align2::RIGHT_CENTER);
+    text(line(0.0), left, &title, fonts::body_bold(), ink);
+    if stacked {
+        text(last, left, &need, fonts::caption(), ink);
+    } else {
+        text(line(0.0), right, &need, fonts::body(), ink);
+    }
+    text(last, right, &fix.exactness, fonts::caption(), ink);
+    let (mark, color, _) = paint::verdict(&t, fix.verdict);
+    let color = t.status_on_primary(color, i == 0);
+    text(
+        line(1.0).with_min_x(rect.left() + 30.0),
+        left,
+        &words,
         fonts::body(),
-        t.on_primary_or(i == 0),
+        color,
     );
-    let (mark, color, word) = paint::verdict(t, fix.verdict);
     paint::mark(
         ui.painter(),
-        bottom.left_center() + vec2(5.0, 0.0),
+        line(1.0).left_center() + vec2(5.0, 0.0),
         10.0,
         mark,
         color,
     );
-    let spare = fix.free.as_gib() - high;
-    let words = if fix.verdict == Verdict::Over || spare < 0.0 {
-        format!("{word}, {:.2} over at worst", -spare)
-    } else {
-        format!("{word}, {spare:.2} spare")
-    };
-    let left = bottom
-        .with_min_x(bottom.left() + 18.0)
-        .with_max_x(bottom.right() - if roomy { 96.0 } else { 0.0 });
-    kit::text_in(ui, left, Align2::LEFT_CENTER, &words, fonts::body(), color);
-    let right = bottom.with_min_x(bottom.right() - 92.0);
-    if roomy {
-        kit::text_in(
-            ui,
-            right,
-            Align2::RIGHT_CENTER,
-            &fix.exactness,
-            fonts::caption(),
-            t.on_primary_or(i == 0),
-        );
-    }
     response.widget_info(|| {
-        WidgetInfo::labeled(
-            Role::Button,
-            true,
-            format!("Fix {}: {title}, {need}, {words}, {}", i + 1, fix.exactness),
-        )
+        let title = fix.title.replace("->", "\u{2192}");
+        let text = format!("Fix {}: {title}, {need}, {words}, {}", i + 1, fix.exactness);
+        WidgetInfo::labeled(Role::Button, true, text)
     });
-    let clicked = response.clicked();
-    response.on_hover_ui(|ui| {
-        ui.label(egui::RichText::new(&fix.exactness));
-    });
-    clicked
+    response.clicked()
 }

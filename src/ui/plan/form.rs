@@ -103,6 +103,7 @@ fn network(ui: &mut Ui, cx: &mut Cx<'_>) {
         }
     });
     if let Some(info) = cx.state.network.info() {
+        weights(ui, cx, info);
         let stride = info.tiling.total_stride;
         let norms = info.tiling.spatial_norms.len();
         let norms = match norms {
@@ -119,6 +120,36 @@ fn network(ui: &mut Ui, cx: &mut Cx<'_>) {
             under(ui, &line);
         }
     }
+}
+
+/// Where the network's weights come from: with it, a file, or a seed.
+fn weights(ui: &mut Ui, cx: &mut Cx<'_>, info: &crate::app::NetworkInfo) {
+    let rect = kit::form_row(ui, "Weights", LABEL);
+    let chosen = cx.state.document.weights.clone();
+    let seed = chosen.as_deref().and_then(|w| w.strip_prefix("seeded:"));
+    let text = match (&chosen, seed) {
+        (Some(_), Some(n)) => format!("random, seed {n}"),
+        (Some(path), None) => path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned(),
+        (None, _) if info.model.weights.is_some() => "its own".to_owned(),
+        (None, _) => "none: plan only".to_owned(),
+    };
+    let response = combo(ui, rect, "Weights", &text);
+    egui::Popup::menu(&response).show(|ui| {
+        ui.set_min_width(rect.width());
+        if ui.button("Open weights file\u{2026}").clicked() {
+            cx.send(Command::OpenWeightsDialog);
+        }
+        if ui
+            .button("Random (seed 1)")
+            .on_hover_text("For times and memory: the results mean nothing.")
+            .clicked()
+        {
+            cx.send(Command::SetWeights(Some("seeded:1".to_owned())));
+        }
+        if chosen.is_some() && ui.button("As they come with the network").clicked() {
+            cx.send(Command::SetWeights(None));
+        }
+    });
 }
 
 /// A caption in the field's column.

@@ -99,14 +99,18 @@ pub(super) fn show(ui: &mut Ui, content: Rect, cx: &mut Cx<'_>) {
 fn middle_panels(ui: &mut Ui, area: Rect, cx: &mut Cx<'_>) {
     let rows = cx.local.charts.as_ref().map_or(0, |c| c.budget.rows.len());
     let n_fixes = cx.state.derived.fixes().len();
-    let fixes_height = if n_fixes > 0 { 97.0 } else { 0.0 };
+    let fixes_height = if n_fixes > 0 {
+        fixes::height(ui, cx, area.width()) + 1.0
+    } else {
+        0.0
+    };
     let wanted = 28.0 + 52.0 + 37.0 * rows.max(3) as f32 + 36.0;
     let most = (area.height() - fixes_height) * 0.62;
     let budget = area.with_max_y(area.top() + wanted.min(most));
     panel(ui, budget, "Memory budget", |ui| budget_plot::show(ui, cx));
     let mut top = budget.bottom() + 1.0;
     if n_fixes > 0 {
-        let rect = area.with_min_y(top).with_max_y(top + 96.0);
+        let rect = area.with_min_y(top).with_max_y(top + fixes_height - 1.0);
         panel(ui, rect, "Ways to fit", |ui| fixes::show(ui, cx));
         top = rect.bottom() + 1.0;
     }

@@ -1,6 +1,6 @@
 //! The left dock: series with thumbnails, layers, the active window, window level, jumps.
 
-use crate::app::{Command, Layer, SeriesItem, WindowLevel};
+use crate::app::{Command, Layer, SeriesItem, WindowLevel, findings};
 use crate::ui::theme::{Theme, hue, size};
 use crate::ui::{Cx, fonts, kit, paint};
 use eframe::egui::{
@@ -26,7 +26,7 @@ fn series(ui: &mut Ui, cx: &mut Cx<'_>) {
     kit::heading(ui, "Series", "", &study.series.len().to_string());
     let selected = study.selected().map(|s| s.reference.clone());
     let mut picked = None;
-    for item in study.series.iter().take(12) {
+    for item in &study.series {
         let on = selected.as_ref() == Some(&item.reference);
         if row(ui, cx, item, on) {
             picked = Some(item.reference.clone());
@@ -59,7 +59,13 @@ fn series(ui: &mut Ui, cx: &mut Cx<'_>) {
 
 fn row(ui: &mut Ui, cx: &mut Cx<'_>, item: &SeriesItem, on: bool) -> bool {
     let t = Theme::of(ui.ctx());
-    let (area, response) = ui.allocate_exact_size(vec2(ui.available_width(), 66.0), Sense::click());
+    let odd = !item.warnings.is_empty() || !item.usable;
+    let high = if odd { 86.0 } else { 66.0 };
+    let (area, response) = ui.allocate_exact_size(vec2(ui.available_width(), high), Sense::click());
+    if !ui.is_rect_visible(area) {
+        // A study may hold hundreds of series.
+        return false;
+    }
     let rect = Rect::from_min_max(area.min + vec2(8.0, 0.0), area.max - vec2(8.0, 2.0));
     let fill = if on {
         t.select
@@ -123,9 +129,14 @@ fn row(ui: &mut Ui, cx: &mut Cx<'_>, item: &SeriesItem, on: bool) -> bool {
         fonts::caption(),
         t.secondary,
     );
-    let [x, _, z] = item.spacing_mm;
-    let mm = |v: Option<f64>, n| v.map_or_else(|| "\u{2014}".to_owned(), |v| paint::number(v, n));
-    let spacing = format!("{}, {} mm", mm(x, 3), mm(z, 2));
+    let spacing = match item.spacing_mm {
+        [Some(x), _, Some(z)] => {
+            format!("{}, {} mm", paint::number(x, 3), paint::number(z, 2))
+        }
+        [Some(x), _, None] => format!("{} mm, step unknown", paint::number(x, 3)),
+        [None, _, Some(z)] => format!("pixel unknown, {} mm", paint::number(z, 2)),
+        [None, _, None] => "spacing unknown".to_owned(),
+    };
     kit::text_in(
         ui,
         line(2.0),
@@ -134,20 +145,9 @@ fn row(ui: &mut Ui, cx: &mut Cx<'_>, item: &SeriesItem, on: bool) -> bool {
         fonts::caption(),
         t.secondary,
     );
-    if !item.warnings.is_empty() || !item.usable {
-        let color = if item.usable { t.tight } else { t.over };
-        let mark = if item.usable {
-            paint::Mark::Triangle
-        } else {
-            paint::Mark::Cross
-        };
-        paint::mark(
-            ui.painter(),
-            picture.right_top() + vec2(-8.0, 8.0),
-            10.0,
-            mark,
-            color,
-        );
+    let words = findings::row_words(item);
+    if odd {
+        oddness(ui, rect, item, &words);
     }
     if response.has_focus() {
         ui.painter()
@@ -158,14 +158,41 @@ fn row(ui: &mut Ui, cx: &mut Cx<'_>, item: &SeriesItem, on: bool) -> bool {
             Role::ListBoxOption,
             true,
             on,
-            format!("Series {name}, {e}, {spacing}"),
+            if words.is_empty() {
+                format!("Series {name}, {e}, {spacing}")
+            } else {
+                format!("Series {name}, {e}, {spacing}, {words}")
+            },
         )
     });
     let clicked = response.clicked();
-    if let Some(first) = item.warnings.first() {
-        response.on_hover_text(&first.text);
+    if !item.warnings.is_empty() {
+        response.on_hover_ui(|ui| {
+            ui.set_max_width(420.0);
+            for w in &item.warnings {
+                ui.label(&w.text);
+            }
+        });
     }
     clicked
+}
+
+/// The last line of an odd series' row: a mark and a few words.
+fn oddness(ui: &mut Ui, rect: Rect, item: &SeriesItem, words: &str) {
+    let t = Theme::of(ui.ctx());
+    let (mark, color, words) = if item.usable {
+        (paint::Mark::Triangle, t.tight, words.to_owned())
+    } else {
+        (paint::Mark::Cross, t.over, format!("not to run: {words}"))
+    };
+    let y = rect.bottom() - 12.0;
+    paint::mark(ui.painter(), pos2(rect.left() + 11.0, y), 10.0, mark, color);
+    let at = Rect::from_min_max(
+        pos2(rect.left() + 21.0, y - 9.0),
+        pos2(rect.right() - 4.0, y + 9.0),
+    );
+    let (align, font) = (Align2::LEFT_CENTER, fonts::caption());
+    kit::text_in(ui, at, align, &words, font, color);
 }
 
 fn thumbnail<'a>(

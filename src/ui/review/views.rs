@@ -1,7 +1,7 @@
 //! The four views of the Review workspace as resizable tiles: three planes and what stands beside them.
 
 use super::fourth;
-use crate::app::{Command, Layer, State, WindowLevel};
+use crate::app::{Command, Layer, State, WindowLevel, findings};
 use crate::geometry::{Affine, Plane};
 use crate::ui::slice_view::{self, BoxMark, Layers, PlaneMap, Scene, SliceAction, WindowGrid};
 use crate::ui::theme::Theme;
@@ -178,7 +178,9 @@ fn scene<'a>(
                 .filter(|d| item.is_some_and(|i| i.subject != *d))
                 .unwrap_or_default(),
         ],
-        z_spacing_known: volume.is_none_or(|v| v.z_spacing_known),
+        spacing_mm: item.map_or_else(|| affine.spacing_mm().map(Some), |i| i.spacing_mm),
+        orientation_known: item.is_none_or(|i| i.details.orientation_known),
+        slices: item.map_or(&[][..], |i| &i.details.slices),
         is_hu: volume.is_none_or(|v| v.is_hu),
     }
 }
@@ -285,20 +287,8 @@ fn strip(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>, t: &Theme) -> Rect {
     } else if v.is_loading() {
         loading(ui, rect, v.decoded, v.extent.z, skipped, t);
         return rect.with_min_y(rect.top() + 32.0);
-    } else {
-        if skipped > 0 {
-            let files = if skipped == 1 { "file" } else { "files" };
-            text = format!("{skipped} {files} skipped");
-        }
-        if let Some(w) = v.warnings.first() {
-            if !text.is_empty() {
-                text.push_str(" \u{b7} ");
-            }
-            text.push_str(&w.text);
-            if v.warnings.len() > 1 {
-                text = format!("{text} (and {} more)", v.warnings.len() - 1);
-            }
-        }
+    } else if let Some(study) = &cx.state.study {
+        text = findings::strip(study);
     }
     if text.is_empty() || cx.local.strip_closed == Some(v.generation) {
         return rect;

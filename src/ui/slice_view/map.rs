@@ -20,8 +20,24 @@ pub struct PlaneMap {
     pub spacing: [f64; 3],
     /// Size in voxels.
     pub extent: [usize; 3],
-    /// Letters at the left, right, top and bottom edge.
-    pub letters: [&'static str; 4],
+    /// Unit vectors (LPS) to the right and down in the picture.
+    pub towards: [[f64; 3]; 2],
+}
+
+/// Components smaller than this (about 6 degrees) add no letter.
+const LETTER_FROM: f64 = 0.1;
+
+/// Where a direction (LPS) points, in letters, the strongest first: "A", "AL", "HAR". Empty for no direction.
+pub(super) fn letters_of(towards: [f64; 3]) -> String {
+    let names = [['L', 'R'], ['P', 'A'], ['H', 'F']];
+    let mut parts: Vec<(f64, char)> = towards
+        .iter()
+        .zip(names)
+        .map(|(&c, [plus, minus])| (c.abs(), if c >= 0.0 { plus } else { minus }))
+        .filter(|(size, _)| *size >= LETTER_FROM)
+        .collect();
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    parts.into_iter().map(|(_, letter)| letter).collect()
 }
 
 /// For each patient axis (left, posterior, head) the voxel axis nearest to it and whether it runs the other way.
@@ -55,12 +71,15 @@ impl PlaneMap {
         let spacing = affine
             .spacing_mm()
             .map(|s| if s > 0.0 && s.is_finite() { s } else { 1.0 });
-        let (across, right, down, letters) = match plane {
-            Plane::Axial => (head, left, posterior, ["R", "L", "A", "P"]),
-            Plane::Coronal => (posterior, left, feet, ["R", "L", "H", "F"]),
-            Plane::Sagittal => (left, posterior, feet, ["A", "P", "H", "F"]),
+        let (across, right, down) = match plane {
+            Plane::Axial => (head, left, posterior),
+            Plane::Coronal => (posterior, left, feet),
+            Plane::Sagittal => (left, posterior, feet),
         };
         let (across, across_falls) = across;
+        let directions = affine.directions();
+        let towards =
+            [right, down].map(|(axis, falls)| directions[axis].map(|c| if falls { -c } else { c }));
         Self {
             plane,
             across,
@@ -69,8 +88,14 @@ impl PlaneMap {
             down,
             spacing,
             extent: extent.to_array(),
-            letters,
+            towards,
         }
+    }
+
+    /// Letters at the left, right, top and bottom edge.
+    pub fn letters(&self) -> [String; 4] {
+        let [right, down] = self.towards;
+        [right.map(|c| -c), right, down.map(|c| -c), down].map(letters_of)
     }
 
     /// Size of the whole picture in mm.
@@ -224,6 +249,130 @@ mod tests {
         };
         let m = PlaneMap::new(Plane::Axial, &affine, Extent::new(4, 5, 6));
         assert_eq!((m.across, m.right, m.down), (1, (2, false), (0, false)));
+    }
+
+    fn letters(plane: Plane, step: [[f64; 3]; 3]) -> [String; 4] {
+        let affine = Affine {
+            step,
+            origin: [0.0; 3],
+        };
+        PlaneMap::new(plane, &affine, Extent::new(8, 9, 10)).letters()
+    }
+
+    #[test]
+    fn letters_are_right_for_head_first_feet_first_coronal_and_sagittal_acquisitions() {
+        let usual = [
+            (Plane::Axial, ["R", "L", "A", "P"]),
+            (Plane::Coronal, ["R", "L", "H", "F"]),
+            (Plane::Sagittal, ["A", "P", "H", "F"]),
+        ];
+        let acquired = [
+            // Head first, feet first (rows towards the right), prone.
+            [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+            [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]],
+            [[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 1.0]],
+            // Coronal and sagittal stacks.
+            [[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]],
+            [[0.0, 1.0, 0.0], [0.0, 0.0, -1.0], [-1.0, 0.0, 0.0]],
+        ];
+        for step in acquired {
+            for (plane, want) in usual {
+                assert_eq!(letters(plane, step), want, "{plane:?} {step:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn oblique_and_tilted_slices_have_combined_letters_the_strongest_first() {
+        let (s, c) = 20f64.to_radians().sin_cos();
+        // Turned about the head-feet axis by 20 degrees: rows run to the left and a little to the back.
+        let turned = [[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]];
+        assert_eq!(letters(Plane::Axial, turned), ["RA", "LP", "AL", "PR"]);
+        // Gantry tilt of 15 degrees: columns run to the back and to the feet.
+        let (s, c) = 15f64.to_radians().sin_cos();
+        let tilted = [[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, 0.0, 1.0]];
+        assert_eq!(letters(Plane::Axial, tilted), ["R", "L", "AH", "PF"]);
+        assert_eq!(letters_of([0.577, -0.578, 0.576]), "ALH");
+        // Four degrees of tilt are no direction of their own.
+        let (s, c) = 4f64.to_radians().sin_cos();
+        assert_eq!(letters_of([0.0, c, -s]), "P");
+    }
+
+    /// Directions all around: what a point further to the right (or down) in the picture is, the affine says.
+    #[test]
+    fn over_many_directions_the_letters_name_where_the_affine_leads() {
+        let mut tried = 0;
+        for i in 0..12 {
+            for j in 0..12 {
+                for k in 0..6 {
+                    let (a, b, g) = (
+                        f64::from(i) * 0.531,
+                        f64::from(j) * 0.417,
+                        f64::from(k) * 0.791,
+                    );
+                    let step = turned(a, b, g);
+                    let affine = Affine {
+                        step,
+                        origin: [5.0, -7.0, 11.0],
+                    };
+                    for plane in Plane::ALL {
+                        let m = PlaneMap::new(plane, &affine, Extent::new(8, 9, 10));
+                        check(&affine, &m);
+                        tried += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(tried, 12 * 12 * 6 * 3);
+    }
+
+    /// Steps of a volume turned by three angles, with unequal spacings.
+    fn turned(a: f64, b: f64, g: f64) -> [[f64; 3]; 3] {
+        let ((sa, ca), (sb, cb), (sg, cg)) = (a.sin_cos(), b.sin_cos(), g.sin_cos());
+        let r = [
+            [ca * cb, sa * cb, -sb],
+            [ca * sb * sg - sa * cg, sa * sb * sg + ca * cg, cb * sg],
+            [ca * sb * cg + sa * sg, sa * sb * cg - ca * sg, cb * cg],
+        ];
+        [
+            r[0].map(|x| x * 0.7),
+            r[1].map(|x| x * 0.7),
+            r[2].map(|x| x * 2.5),
+        ]
+    }
+
+    fn check(affine: &Affine, m: &PlaneMap) {
+        let rect = Rect::from_min_size(pos2(0.0, 0.0), vec2(400.0, 300.0));
+        let p = Projection::new(*m, rect, &Pane::default());
+        let place = |x: f32, y: f32| affine.to_patient(p.voxel(pos2(x, y), 3.0));
+        let middle = place(200.0, 150.0);
+        let [left, right, top, bottom] = m.letters();
+        for (x, y, letters) in [
+            (100.0, 150.0, left),
+            (300.0, 150.0, right),
+            (200.0, 50.0, top),
+            (200.0, 250.0, bottom),
+        ] {
+            let there = place(x, y);
+            let d: [f64; 3] = std::array::from_fn(|i| there[i] - middle[i]);
+            let length = d.iter().map(|c| c * c).sum::<f64>().sqrt();
+            let mut last = f64::INFINITY;
+            for letter in letters.chars() {
+                let along = match letter {
+                    'L' => d[0],
+                    'R' => -d[0],
+                    'P' => d[1],
+                    'A' => -d[1],
+                    'H' => d[2],
+                    _ => -d[2],
+                } / length;
+                assert!(along >= 0.099 && along <= last + 1e-6, "{letters} {d:?}");
+                last = along;
+            }
+            let named = letters.len();
+            let strong = d.iter().filter(|c| c.abs() / length >= 0.101).count();
+            assert!(named >= strong && named > 0, "{letters} {d:?}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub use overlay::WindowGrid;
 use super::gpu::{SlicePaint, SliceUniforms};
 use super::theme::Theme;
 use crate::geometry::{Affine, Extent, Plane};
+use crate::series::SliceInfo;
 use crate::volume::SharedVolume;
 use eframe::egui::{self, Rect, Sense, Ui, WidgetInfo, accesskit::Role};
 
@@ -121,8 +122,12 @@ pub struct Scene<'a> {
     pub stale: bool,
     /// Top right lines of the axial view.
     pub subject: [String; 2],
-    /// Whether Z spacing is known.
-    pub z_spacing_known: bool,
+    /// Distance between voxels along i, j and k (along the normal) in mm; `None` where no file says it.
+    pub spacing_mm: [Option<f64>; 3],
+    /// Whether the files say which way rows and columns run.
+    pub orientation_known: bool,
+    /// The stored image behind each k; empty for a volume that is not made of slices.
+    pub slices: &'a [SliceInfo],
     /// Values are HU.
     pub is_hu: bool,
 }
@@ -210,8 +215,11 @@ fn spoken(map: &PlaneMap, scene: &Scene<'_>, index: usize) -> String {
     } else {
         format!("{} window", scene.window_name)
     };
+    let stored = overlay::stored(map, scene, index)
+        .and_then(|s| s.instance_number)
+        .map_or_else(String::new, |n| format!(", instance {n}"));
     format!(
-        "{}, slice {} of {}, {}, {window}, {n} boxes",
+        "{}, slice {} of {}{stored}, {}, {window}, {n} boxes",
         map.plane.name(),
         index + 1,
         map.extent[map.across],

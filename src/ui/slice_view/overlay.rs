@@ -2,6 +2,7 @@
 
 use super::{PlaneMap, Projection, Scene};
 use crate::geometry::Plane;
+use crate::series::SliceInfo;
 use crate::ui::theme::{black, fade, hue, plane_color, white};
 use crate::ui::{fonts, paint};
 use eframe::egui::{Align2, Color32, Painter, Pos2, Shape, Stroke, StrokeKind, pos2, vec2};
@@ -201,7 +202,12 @@ pub(super) fn corners(
     let rect = p.rect;
     if scene.layers.letters {
         let c = [Color32::WHITE, Color32::BLACK];
-        let [left, right, top, bottom] = p.map.letters;
+        let [left, right, top, bottom] = if scene.orientation_known {
+            p.map.letters()
+        } else {
+            // No file says it: a letter would be a guess.
+            std::array::from_fn(|_| "?".to_owned())
+        };
         for (at, align, letter) in [
             (
                 rect.left_center() + vec2(10.0, 0.0),
@@ -220,10 +226,11 @@ pub(super) fn corners(
                 bottom,
             ),
         ] {
-            paint::cased(painter, at, align, letter, fonts::body_bold(), c);
+            paint::cased(painter, at, align, &letter, fonts::body_bold(), c);
         }
     }
-    if scene.layers.scale_bar {
+    let in_plane = [p.map.right.0, p.map.down.0];
+    if scene.layers.scale_bar && in_plane.iter().all(|&a| scene.spacing_mm[a].is_some()) {
         scale_bar(painter, p);
     }
     if scene.layers.corner_text {
@@ -259,18 +266,69 @@ fn scale_bar(painter: &Painter, p: &Projection) {
     );
 }
 
-/// "z 64.0 mm superior" for the across axis of a view at a slice.
-pub(super) fn position(map: &PlaneMap, scene: &Scene<'_>, index: usize) -> String {
+/// The stored image that a view shows, where its slices are the stored ones.
+pub(super) fn stored<'a>(map: &PlaneMap, scene: &Scene<'a>, index: usize) -> Option<&'a SliceInfo> {
+    if map.across == 2 {
+        scene.slices.get(index)
+    } else {
+        None
+    }
+}
+
+/// Where the crosshair's point on a view's slice lies (LPS, mm): by the stored slice's own position, which uneven steps and
+/// gaps do not move, else by the affine. `None` where the files say no position.
+fn place(map: &PlaneMap, scene: &Scene<'_>, index: usize) -> Option<[f64; 3]> {
     let mut v = scene.crosshair;
     v[map.across] = index as f64;
-    let at = scene.affine.to_patient(v);
-    let (axis, value, word) = match map.plane {
-        Plane::Axial => ("z", at[2], ["superior", "inferior"]),
-        Plane::Coronal => ("y", at[1], ["posterior", "anterior"]),
-        Plane::Sagittal => ("x", at[0], ["left", "right"]),
+    if scene.slices.is_empty() {
+        return Some(scene.affine.to_patient(v));
+    }
+    let k = super::whole(v[2].round().max(0.0));
+    let from = scene.slices.get(k)?.position?;
+    let step = scene.affine.step;
+    Some(std::array::from_fn(|c| {
+        from[c] + v[0] * step[0][c] + v[1] * step[1][c] + (v[2] - k as f64) * step[2][c]
+    }))
+}
+
+/// The patient axis across a view, its letter, and the words for its two ends.
+const fn across_words(plane: Plane) -> (&'static str, usize, [&'static str; 2]) {
+    match plane {
+        Plane::Axial => ("z", 2, ["superior", "inferior"]),
+        Plane::Coronal => ("y", 1, ["posterior", "anterior"]),
+        Plane::Sagittal => ("x", 0, ["left", "right"]),
+    }
+}
+
+/// "z 64.0 mm superior" for the across axis of a view at a slice.
+pub(super) fn position(map: &PlaneMap, scene: &Scene<'_>, index: usize) -> String {
+    let (axis, component, words) = across_words(map.plane);
+    let Some(at) = place(map, scene, index) else {
+        return "position unknown".to_owned();
     };
-    let word = if value >= 0.0 { word[0] } else { word[1] };
+    let value = at[component];
+    let word = if value >= 0.0 { words[0] } else { words[1] };
     format!("{axis} {} mm {word}", paint::number(value.abs(), 1))
+}
+
+/// Position and spacing for the corner: one coordinate where the slice lies square to the patient, all three where it does not.
+fn position_lines(map: &PlaneMap, scene: &Scene<'_>, index: usize) -> [String; 2] {
+    let (axis, component, _) = across_words(map.plane);
+    let mm = |v: f64| paint::number(v, 1);
+    let square = map
+        .towards
+        .iter()
+        .all(|d| d.iter().filter(|c| c.abs() > 0.02).count() == 1);
+    let place = match place(map, scene, index) {
+        None => "position unknown".to_owned(),
+        Some(at) if square => format!("{axis} {} mm", mm(at[component])),
+        Some(at) => format!("x {}, y {}, z {} mm", mm(at[0]), mm(at[1]), mm(at[2])),
+    };
+    let spacing = scene.spacing_mm[map.across].map_or_else(
+        || "spacing unknown".to_owned(),
+        |s| format!("spacing {} mm", paint::number(s, 2)),
+    );
+    [place, spacing]
 }
 
 fn texts(
@@ -284,12 +342,19 @@ fn texts(
     let rect = p.rect;
     let slice = format!("{} / {}", index + 1, map.extent[map.across]);
     let name = map.plane.name().to_uppercase();
-    block(
-        painter,
-        rect.left_top(),
-        Align2::LEFT_TOP,
-        &[(&name, plane_color(map.plane)), (&slice, hue::ON_SLICE)],
-    );
+    let image = (map.across == 2).then(|| {
+        let instance = stored(map, scene, index).map(|s| match s.instance_number {
+            Some(n) => format!(" \u{b7} instance {n}"),
+            None => " \u{b7} instance \u{2014}".to_owned(),
+        });
+        format!("k {index}{}", instance.unwrap_or_default())
+    });
+    let mut lines = vec![
+        (name.as_str(), plane_color(map.plane)),
+        (slice.as_str(), hue::ON_SLICE),
+    ];
+    lines.extend(image.as_deref().map(|i| (i, hue::ON_SLICE)));
+    block(painter, rect.left_top(), Align2::LEFT_TOP, &lines);
     if map.plane == Plane::Axial {
         let lines: Vec<_> = scene
             .subject
@@ -315,20 +380,7 @@ fn texts(
     }
     lines.push((&level, hue::ON_SLICE));
     block(painter, rect.left_bottom(), Align2::LEFT_BOTTOM, &lines);
-    let mut v = scene.crosshair;
-    v[map.across] = index as f64;
-    let at = scene.affine.to_patient(v);
-    let (axis, mm) = match map.plane {
-        Plane::Axial => ("z", at[2]),
-        Plane::Coronal => ("y", at[1]),
-        Plane::Sagittal => ("x", at[0]),
-    };
-    let place = format!("{axis} {} mm", paint::number(mm, 1));
-    let spacing = if map.across == 2 && !scene.z_spacing_known {
-        "spacing unknown".to_owned()
-    } else {
-        format!("spacing {} mm", paint::number(map.spacing[map.across], 2))
-    };
+    let [place, spacing] = position_lines(map, scene, index);
     block(
         painter,
         rect.right_bottom(),
