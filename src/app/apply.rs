@@ -43,8 +43,19 @@ impl State {
                 self.keep_settings()
             }
             C::SelectSeries(reference) => {
-                self.change(|d| d.series = Some(reference.clone()));
+                self.change(|d| {
+                    // The choice was made for the series that was looked at.
+                    d.straight_grid &= d.series.as_ref() == Some(&reference);
+                    d.series = Some(reference.clone());
+                });
                 start(JobRequest::Load(reference))
+            }
+            C::SetStraightGrid(on) => {
+                self.change(|d| d.straight_grid = on);
+                self.document
+                    .series
+                    .clone()
+                    .map_or_else(Vec::new, |series| start(JobRequest::Load(series)))
             }
             C::TryDemo => {
                 let mut effects = self.open_study(DEMO_STUDY.to_owned());
@@ -282,6 +293,7 @@ impl State {
         self.change(|d| {
             d.study = Some(source.clone());
             d.series = None;
+            d.straight_grid = false;
         });
         vec![Effect::Start(JobRequest::Scan(source))]
     }
@@ -337,7 +349,8 @@ impl State {
             if let Some(study) = self.document.study.clone() {
                 effects.push(Effect::Start(JobRequest::Scan(study)));
             }
-        } else if from.series != self.document.series
+        } else if (&from.series, from.straight_grid)
+            != (&self.document.series, self.document.straight_grid)
             && let Some(series) = self.document.series.clone()
         {
             effects.push(Effect::Start(JobRequest::Load(series)));
@@ -351,6 +364,7 @@ impl State {
             self.change(|d| {
                 d.study = None;
                 d.series = None;
+                d.straight_grid = false;
             });
         }
     }

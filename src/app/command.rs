@@ -52,6 +52,8 @@ commands! {
     ClearRecent,
     /// Load this series of the open study.
     SelectSeries(SeriesRef),
+    /// Resample the series (linear) to a straight grid, or show it as stored.
+    SetStraightGrid(bool),
     /// Generate the demo study and take the demo network.
     TryDemo,
     /// Close the study and plan for this size.

@@ -37,6 +37,8 @@ pub struct Document {
     pub study: Option<String>,
     /// The series of it; `None` while only one is there.
     pub series: Option<SeriesRef>,
+    /// Whether the series is resampled to a straight grid where it leans, has gaps or uneven steps.
+    pub straight_grid: bool,
     /// MODEL: a file or `preset:NAME`.
     pub network: Option<String>,
     /// Weights for it (`F.safetensors` or `seeded:N`); `None` takes those that come with it.
@@ -84,6 +86,7 @@ impl Default for Document {
         Self {
             study: None,
             series: None,
+            straight_grid: false,
             network: None,
             weights: None,
             roi_size: [128, 128, 64],
@@ -206,6 +209,8 @@ impl Document {
         };
         if older.study == self.study {
             say("series", series(&older.series), series(&self.series));
+            let grid = |straight| if straight { "straight" } else { "as stored" }.to_owned();
+            say("grid", grid(older.straight_grid), grid(self.straight_grid));
         }
         say("network", text(&older.network), text(&self.network));
         say("weights", text(&older.weights), text(&self.weights));

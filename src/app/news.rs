@@ -158,6 +158,10 @@ impl State {
         document.layout = result.plan.layout;
         document.precision = result.precision;
         document.study = Some(result.study.clone());
+        document.straight_grid = result
+            .warnings
+            .iter()
+            .any(|w| w.code == crate::study::STRAIGHT_GRID);
         self.outcome = Some(Outcome { document, result });
         self.view.selected = None;
         self.view.workspace = super::Workspace::Review;
@@ -237,7 +241,9 @@ impl State {
         self.opened = None;
         let study = self.study.as_mut()?;
         let item = study.series.iter().find(|s| s.reference == *reference)?;
-        let extent: Extent = item.extent;
+        let straight_grid = self.document.straight_grid && item.straightens;
+        let straight = straight_grid.then(|| source.straight_size()).flatten();
+        let (extent, affine): (Extent, Affine) = straight.unwrap_or((item.extent, affine));
         study.volume = Some(VolumeState {
             generation,
             reference: reference.clone(),
@@ -247,6 +253,7 @@ impl State {
             volume: None,
             range: None,
             own_window_level: None,
+            straight_grid,
             warnings: item.warnings.clone(),
         });
         self.view.crosshair = extent.to_array().map(|n| (n / 2) as f64);

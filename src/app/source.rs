@@ -4,11 +4,12 @@ use super::document::SeriesRef;
 use super::study::{FreshSlice, SeriesItem, Thumbnail, Warning};
 use super::work::{News, Outbox};
 use crate::exchange::{metaimage, nifti};
-use crate::geometry::Affine;
+use crate::geometry::{Affine, Extent};
 use crate::jobs::{Cancelled, Control};
 use crate::series::{self, Details, SeriesInfo, SliceValues};
 use crate::study::{self, Opened, StudyKind};
 use crate::tiling::PlanWarning;
+use crate::volume::straight::StraightGrid;
 use crate::volume::{SharedVolume, Statistics, Volume, Voxels, WindowLevel, sampler};
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +21,20 @@ pub(super) enum SeriesSource {
     Dicom(Box<SeriesInfo>),
     /// A volume file or a generated study, already in memory.
     Whole(Arc<Opened>),
+}
+
+impl SeriesSource {
+    /// Size and affine on a straight grid, where one can be made.
+    pub(super) fn straight_size(&self) -> Option<(Extent, Affine)> {
+        match self {
+            Self::Dicom(info) => study::straight_size(info),
+            Self::Whole(opened) => {
+                let v = &opened.volume;
+                let grid = StraightGrid::of(v.extent, &v.affine, None).ok()?;
+                Some((grid.extent, grid.affine))
+            }
+        }
+    }
 }
 
 /// What was found by looking through a study.
@@ -122,6 +137,7 @@ fn whole(source: &str, opened: Opened) -> Scanned {
         extent: opened.volume.extent,
         spacing_mm: spacing,
         usable: opened.refusal.is_none(),
+        straightens: opened.straightens(),
         warnings: opened.warnings.iter().map(plan_warning).collect(),
         details: Arc::new(Details {
             spacing_source: if generated {
@@ -177,6 +193,7 @@ fn item(s: &SeriesInfo) -> SeriesItem {
         extent: s.size,
         spacing_mm: s.spacing_mm,
         usable: s.usable,
+        straightens: s.straightens(),
         warnings: warnings(&s.warnings),
         thumbnail: None,
         details: Arc::new(s.details()),
@@ -184,15 +201,19 @@ fn item(s: &SeriesInfo) -> SeriesItem {
     }
 }
 
-/// Loads a series, sending slices as they come; the last news is `Loaded` or `LoadFailed`.
+/// Loads a series, sending slices as they come (of a straight grid: once it is resampled).
 pub(super) fn load(
     name: &str,
     source: &SeriesSource,
-    generation: u64,
+    (generation, straight): (u64, bool),
     control: &Control,
     out: &Outbox,
 ) -> Result<LoadedSeries, String> {
     match source {
+        SeriesSource::Whole(opened) if straight => {
+            let opened = Opened::clone(opened);
+            straightened(opened, None, generation, control, out)
+        }
         SeriesSource::Whole(opened) => {
             send_all(&opened.volume, generation, control, out).map_err(|e| e.to_string())?;
             Ok(finish(
@@ -204,6 +225,9 @@ pub(super) fn load(
         SeriesSource::Dicom(info) => {
             control.set_total(info.size.z as u64);
             let loaded = series::load(info, control, &|slice| {
+                if straight {
+                    return;
+                }
                 let news = News::Slice(FreshSlice {
                     generation,
                     k: slice.k,
@@ -240,9 +264,28 @@ pub(super) fn load(
                     .collect(),
                 refusal: info.refusal(),
             };
+            if straight {
+                return straightened(opened, own, generation, control, out);
+            }
             Ok(finish(Arc::new(opened), own, warnings(&loaded.warnings)))
         }
     }
+}
+
+/// The study on a straight grid, its slices sent once they are there.
+fn straightened(
+    opened: Opened,
+    own: Option<WindowLevel>,
+    generation: u64,
+    control: &Control,
+    out: &Outbox,
+) -> Result<LoadedSeries, String> {
+    let opened = opened
+        .on_straight_grid(control)
+        .map_err(|e| e.to_string())?;
+    send_all(&opened.volume, generation, control, out).map_err(|e| e.to_string())?;
+    let said = opened.warnings.iter().map(plan_warning).collect();
+    Ok(finish(Arc::new(opened), own, said))
 }
 
 fn send_all(

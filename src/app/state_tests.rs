@@ -247,3 +247,39 @@ fn masked_names_say_the_same_thing_each_time_and_nothing_else() {
     assert_ne!(a, super::masked_subject("Doe^John"));
     assert!(a.starts_with("Subject ") && a.len() == 12 && !a.contains("Doe"));
 }
+
+#[test]
+fn a_sheared_volume_is_straightened_by_command_and_back_by_undo() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.nii");
+    let volume = crate::volume::Volume {
+        extent: Extent::new(4, 5, 3),
+        affine: crate::geometry::Affine {
+            step: [[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 1.0, 2.0]],
+            origin: [0.0; 3],
+        },
+        voxels: crate::volume::Voxels::I16((0..60).collect()),
+        padding: None,
+        is_hu: true,
+        z_spacing_known: true,
+    };
+    crate::exchange::nifti::write(&volume, &path).unwrap();
+    let mut s = fresh();
+    s.dispatch(Command::OpenStudy(path.to_string_lossy().into_owned()));
+    assert!(s.settle(LONG));
+    assert!(s.study.as_ref().unwrap().selected().unwrap().straightens);
+    assert_eq!(s.volume_state().unwrap().extent, volume.extent);
+    s.dispatch(Command::SetStraightGrid(true));
+    assert_eq!(s.volume_state().unwrap().extent, Extent::new(4, 9, 3));
+    assert!(s.settle(LONG));
+    let v = s.volume_state().unwrap();
+    assert!(v.straight_grid && v.volume.is_some());
+    assert!(v.warnings.iter().any(|w| w.code == "straight-grid"));
+    s.dispatch(Command::Undo);
+    assert!(s.settle(LONG));
+    assert_eq!(s.volume_state().unwrap().extent, volume.extent);
+    let series = s.document.series.clone().unwrap();
+    s.dispatch(Command::Redo);
+    s.dispatch(Command::SelectSeries(series));
+    assert!(s.document.straight_grid, "the same series keeps its grid");
+}

@@ -49,6 +49,8 @@ pub struct SeriesItem {
     pub spacing_mm: [Option<f64>; 3],
     /// False when it must not be run.
     pub usable: bool,
+    /// Whether a straight grid can be made of it (`Command::SetStraightGrid`) and would differ from what is stored.
+    pub straightens: bool,
     /// What is odd about it.
     pub warnings: Vec<Warning>,
     /// Its middle slice, once decoded.
@@ -89,7 +91,9 @@ pub struct VolumeState {
     pub range: Option<(f32, f32)>,
     /// The file's own window level, else from percentiles once the volume is whole.
     pub own_window_level: Option<WindowLevel>,
-    /// What is odd about it (scan and decoding).
+    /// Whether it is on a straight grid by the user's choice.
+    pub straight_grid: bool,
+    /// What is odd about it (scan, decoding, resampling).
     pub warnings: Vec<Warning>,
 }
 

@@ -21,6 +21,26 @@ pub(super) fn no_volume(s: &State) -> Option<String> {
     unless(s.volume_state().is_some(), "no volume is loaded")
 }
 
+pub(super) fn no_straight_grid(s: &State) -> Option<String> {
+    let straightens = s
+        .study
+        .as_ref()
+        .and_then(|t| t.selected())
+        .is_some_and(|i| i.straightens);
+    no_volume(s)
+        .or_else(|| unless(straightens, "the series does not lean and has even steps"))
+        .or_else(|| unless(!s.document.straight_grid, "the grid is straight already"))
+}
+
+pub(super) fn no_stored_grid(s: &State) -> Option<String> {
+    no_volume(s).or_else(|| {
+        unless(
+            s.document.straight_grid,
+            "the series is shown as stored already",
+        )
+    })
+}
+
 pub(super) fn no_plan(s: &State) -> Option<String> {
     unless(
         s.document.network.is_some(),

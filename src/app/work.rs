@@ -234,8 +234,9 @@ impl State {
             return;
         };
         let name = self.document.study.clone().unwrap_or_default();
+        let straight = self.volume_state().is_some_and(|v| v.straight_grid);
         self.spawn(Kind::Load, "Load series", move |c, out| {
-            let done = source::load(&name, &source, generation, c, out);
+            let done = source::load(&name, &source, (generation, straight), c, out);
             let _closed = out.send(News::Loaded(done.map(Box::new)));
         });
     }

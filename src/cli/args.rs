@@ -334,6 +334,9 @@ pub(super) struct VolumeArgs {
     /// One of several series: UID or UID#part.
     #[arg(long)]
     pub(super) series: Option<String>,
+    /// Resample (linear) to a straight grid what leans, has gaps or uneven steps.
+    #[arg(long)]
+    pub(super) straight_grid: bool,
     /// F.nii or F.nii.gz; a name without an ending is a folder that gets a DICOM series.
     #[arg(long)]
     pub(super) out: PathBuf,
@@ -377,6 +380,9 @@ pub(super) struct RunArgs {
     /// One of several series: UID or UID#part.
     #[arg(long)]
     pub(super) series: Option<String>,
+    /// Resample (linear) to a straight grid what leans, has gaps or uneven steps.
+    #[arg(long)]
+    pub(super) straight_grid: bool,
     /// A plan file, under what is given here.
     #[arg(long)]
     pub(super) plan: Option<PathBuf>,

@@ -40,7 +40,8 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
         args.files.manifest.as_deref(),
         args.files.weights.as_deref(),
     )?;
-    let spec = spec(args, &model)?;
+    let (spec, straight) = spec(args, &model)?;
+    let grid = super::volume::grid(straight);
     if args.labels.is_some() {
         makes_labels(&model)?;
     }
@@ -50,10 +51,15 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
     }
     let engine = super::forward::pick(&args.engine, args.threads)?;
     let opened = progress::with("slices", |c| {
-        study::open(&args.study, args.series.as_deref(), c)
+        study::open_as(&args.study, args.series.as_deref(), grid, c)
     })?;
     for w in &opened.warnings {
         output::warn(&w.text);
+    }
+    if let Some(reason) = &opened.refusal {
+        let hint = super::volume::straight_hint(&opened);
+        let reason = format!("{reason}{hint}");
+        return Err(StudyError::Unusable { reason }.into());
     }
     let mut engine = Some(engine);
     let ran: Ran = progress::with("windows", |c| {
@@ -126,15 +132,17 @@ fn makes_labels(model: &Model) -> Result<(), Failure> {
     ))
 }
 
-/// What was asked for, over the plan file, over the manifest.
-fn spec(args: &RunArgs, model: &Model) -> Result<RunSpec, Failure> {
+/// What was asked for, over the plan file, over the manifest; and whether on a straight grid.
+fn spec(args: &RunArgs, model: &Model) -> Result<(RunSpec, bool), Failure> {
     let mut spec = RunSpec::of(model);
+    let mut straight = args.straight_grid;
     if let Some(path) = &args.plan {
         let plan = files::read_plan(path).map_err(|e| Failure::new(super::failure::DATA, e))?;
         spec.tiling = plan
             .tiling_spec()
             .map_err(|e| Failure::new(super::failure::DATA, e.to_string()))?;
         spec.batch = plan.batch;
+        straight |= plan.straight_grid;
     }
     let defaults: TilingSpec = spec.tiling;
     spec.tiling = args.choice.choice().over(&defaults)?;
@@ -146,7 +154,7 @@ fn spec(args: &RunArgs, model: &Model) -> Result<RunSpec, Failure> {
         ));
     }
     spec.allow_single_pass = args.allow_single_pass;
-    Ok(spec)
+    Ok((spec, straight))
 }
 
 fn write_labels(ran: &Ran, path: &Path) -> Result<(), Failure> {

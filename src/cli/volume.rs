@@ -5,7 +5,7 @@ use super::failure::{DATA, Failure, USAGE, WRITE};
 use super::{output, progress};
 use crate::exchange::dicom_write::{SeriesText, write_series};
 use crate::exchange::{VolumeFileError, nifti};
-use crate::study;
+use crate::study::{self, Grid, Opened, StudyKind};
 use serde_json::json;
 use std::path::Path;
 
@@ -19,6 +19,28 @@ impl From<VolumeFileError> for Failure {
             _ => DATA,
         };
         Self::new(code, e.to_string())
+    }
+}
+
+/// The grid that `--straight-grid` asks for.
+pub(super) const fn grid(straight: bool) -> Grid {
+    if straight {
+        Grid::Straight
+    } else {
+        Grid::AsStored
+    }
+}
+
+/// What to do about a refusal that a straight grid would lift.
+pub(super) fn straight_hint(opened: &Opened) -> &'static str {
+    let lifted = match &opened.kind {
+        StudyKind::Dicom { series } => series.refusal_on_straight_grid().is_none(),
+        _ => false,
+    };
+    if opened.refusal.is_some() && lifted && opened.straightens() {
+        "; --straight-grid interpolates between the slices that are there"
+    } else {
+        ""
     }
 }
 
@@ -38,7 +60,8 @@ pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
         &[("the study", Path::new(&args.path))],
     )?;
     let opened = progress::with("slices", |c| {
-        study::open(&args.path, args.series.as_deref(), c)
+        let grid = grid(args.straight_grid);
+        study::open_as(&args.path, args.series.as_deref(), grid, c)
     })?;
     for w in &opened.warnings {
         output::warn(&w.text);
@@ -47,7 +70,8 @@ pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
         return Err(Failure::new(
             DATA,
             format!(
-                "not written: {reason}; a volume file has one even step between slices and cannot say that this one has not: {}",
+                "not written: {reason}; a volume file has one even step between slices and cannot say that this one has not{}: {}",
+                straight_hint(&opened),
                 args.path
             ),
         ));

@@ -5,7 +5,7 @@ mod boxes;
 mod extent;
 mod plane;
 
-pub use affine::{Affine, AffineError};
+pub use affine::{Affine, AffineError, cross, dot};
 pub use boxes::{BoxF, VoxelBox};
 pub use extent::{Extent, ExtentError};
 pub use plane::{Axis, Plane};

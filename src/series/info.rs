@@ -60,7 +60,7 @@ pub enum WarningCode {
 
 impl WarningCode {
     /// Whether it alone makes a volume one that must not be run.
-    fn forbids(self) -> bool {
+    pub(super) fn forbids(self) -> bool {
         matches!(
             self,
             Self::MissingSlices

@@ -21,6 +21,7 @@ mod reports;
 mod scan;
 mod stack;
 mod steps;
+mod straight;
 mod text;
 mod values;
 

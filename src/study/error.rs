@@ -13,6 +13,7 @@ use crate::tiling::TilingError;
 use crate::tiling::stitch::StitchError;
 use crate::units::Bytes;
 use crate::volume::resample::ResampleError;
+use crate::volume::straight::StraightError;
 
 /// Why a study was not opened, planned or run.
 #[derive(Debug, thiserror::Error)]
@@ -131,6 +132,9 @@ pub enum StudyError {
     /// Resampling.
     #[error(transparent)]
     Resample(#[from] ResampleError),
+    /// A straight grid.
+    #[error(transparent)]
+    Straight(StraightError),
     /// Geometry.
     #[error(transparent)]
     Affine(#[from] AffineError),
@@ -168,6 +172,7 @@ impl StudyError {
             Self::Result(ResultError::Write { .. })
             | Self::VolumeFile(VolumeFileError::Write { .. }) => 74,
             Self::HostMemory { .. }
+            | Self::Straight(StraightError::TooLarge { .. })
             | Self::Stitch(StitchError::Memory { .. })
             | Self::Engine(EngineError::OutOfMemory { .. }) => 75,
             Self::Cancelled(_)

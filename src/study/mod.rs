@@ -8,11 +8,13 @@ mod open;
 mod planned;
 mod prepare;
 mod run;
+mod straight;
 
 pub use error::StudyError;
 pub use guard::guard;
 pub use labels::LabelMask;
-pub use open::{Opened, StudyKind, open};
+pub use open::{Grid, Opened, StudyKind, open, open_as};
 pub use planned::{PlannedRun, RunSpec, plan_run};
 pub use prepare::{Prepared, PreparedSize, prepare, prepared_size, prepared_size_of};
 pub use run::{Ran, run};
+pub use straight::{STRAIGHT_GRID, straight_size};

@@ -82,6 +82,30 @@ fn not_finite(volume: &Volume) -> Option<PlanWarning> {
     ))
 }
 
+/// Which grid a study's volume is wanted on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Grid {
+    /// As stored: lean stays in the affine, gaps stay gaps.
+    #[default]
+    AsStored,
+    /// Resampled (linear) to a straight grid where it leans, has gaps or uneven steps.
+    Straight,
+}
+
+/// Opens a study on the grid that was chosen; see [`open`].
+pub fn open_as(
+    spec: &str,
+    series: Option<&str>,
+    grid: Grid,
+    control: &Control,
+) -> Result<Opened, StudyError> {
+    let opened = open(spec, series, control)?;
+    match grid {
+        Grid::AsStored => Ok(opened),
+        Grid::Straight => opened.on_straight_grid(control),
+    }
+}
+
 /// Opens a study. `series` picks one of several DICOM series (`UID` or `UID#part`); without it the largest usable one is taken.
 pub fn open(spec: &str, series: Option<&str>, control: &Control) -> Result<Opened, StudyError> {
     control.check()?;
@@ -136,6 +160,7 @@ fn open_file(spec: &str, volume: Volume) -> Result<Opened, StudyError> {
         ));
     }
     warnings.extend(not_finite(&volume));
+    warnings.extend(super::straight::sheared(&volume.affine));
     Ok(Opened {
         volume: Arc::new(volume),
         name: spec.to_owned(),

@@ -6,6 +6,7 @@ pub mod resample;
 pub mod sampler;
 pub mod slice;
 mod statistics;
+pub mod straight;
 mod window_level;
 
 pub use statistics::Statistics;

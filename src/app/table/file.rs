@@ -49,6 +49,20 @@ pub(super) fn file() -> Vec<CommandInfo> {
         typed(M, "SelectSeries", "Load series", "2", parse::series).when(why::no_series),
         now(
             M,
+            Command::SetStraightGrid(true),
+            "Resample to a straight grid",
+            "Linear, for a series that leans (gantry tilt), has gaps or uneven steps.",
+        )
+        .when(why::no_straight_grid),
+        now(
+            M,
+            Command::SetStraightGrid(false),
+            "Show the series as stored",
+            "Undoes the resampling to a straight grid.",
+        )
+        .when(why::no_stored_grid),
+        now(
+            M,
             Command::TryDemo,
             "Try the demo",
             "A generated chest phantom and a small network; no files needed.",
