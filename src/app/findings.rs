@@ -247,6 +247,7 @@ mod tests {
                 volume: None,
                 range: None,
                 own_window_level: None,
+                straight_grid: false,
                 warnings,
             }),
             ..StudyState::default()
