@@ -187,3 +187,43 @@ pub(super) fn group(name: &str) -> String {
     }
     first.replace('_', " ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::builder::{Builder, Conv};
+
+    /// Stitched scores and counts of a segmentation with so many classes.
+    fn accumulators(classes: usize, volume: Extent, roi: Extent) -> (Bytes, Bytes) {
+        let mut b = Builder::new("segments", 3);
+        let x = b.input("image", 1);
+        let y = b.conv("head", x, Conv::k1(classes));
+        b.output(y);
+        let graph = b.finish();
+        let request = BudgetRequest {
+            volume: Some(volume),
+            ..BudgetRequest::new(&graph, roi)
+        };
+        stitched(&request, &[vec![1, classes, roi.x, roi.y, roi.z]])
+    }
+
+    /// MONAI#6427: 100 classes on 384x384x256 asked for 14.06 GiB, and 0.14 GiB for the counts.
+    #[test]
+    fn a_hundred_classes_over_a_whole_volume_take_fourteen_gib_whatever_the_network() {
+        let volume = Extent::new(384, 384, 256);
+        let (scores, counts) = accumulators(100, volume, Extent::new(96, 96, 96));
+        assert_eq!(scores, Bytes(384 * 384 * 256 * 100 * 4));
+        assert_eq!(format!("{:.2}", scores.as_gib()), "14.06");
+        assert_eq!(format!("{:.2}", counts.as_gib()), "0.14");
+    }
+
+    /// `MONAILabel`#1175: 13 channels on 512x512x650 are 8.25 GiB, and a smaller roi did not help.
+    #[test]
+    fn a_smaller_roi_does_not_shrink_the_stitched_outputs() {
+        let volume = Extent::new(512, 512, 650);
+        for roi in [[160, 160, 160], [96, 96, 96], [32, 32, 32], [100, 60, 17]] {
+            let (scores, _) = accumulators(13, volume, Extent::from(roi));
+            assert_eq!(format!("{:.2}", scores.as_gib()), "8.25", "{roi:?}");
+        }
+    }
+}
