@@ -15,6 +15,8 @@ struct ControlInner {
     cancelled: AtomicBool,
     done: AtomicU64,
     total: AtomicU64,
+    /// Millionths of the step under way.
+    part: AtomicU64,
 }
 
 /// The work was asked to stop and did.
@@ -52,8 +54,23 @@ impl Control {
         self.inner.total.store(total, Ordering::Relaxed);
     }
 
+    /// Says how much of the step under way is done (of several at once, more than 1 in all).
+    pub fn within(&self, done: u64, total: u64) {
+        let part = u128::from(done) * 1_000_000 / u128::from(total.max(1));
+        let part = u64::try_from(part).unwrap_or(0);
+        self.inner.part.store(part, Ordering::Relaxed);
+    }
+
+    /// The share of all steps that is done, between 0 and 1, parts of a step among it; `None` when the total is not yet known.
+    pub fn fraction(&self) -> Option<f64> {
+        let (done, total) = self.progress();
+        let part = self.inner.part.load(Ordering::Relaxed) as f64 / 1e6;
+        (total > 0).then(|| ((done as f64 + part) / total as f64).min(1.0))
+    }
+
     /// Says that `steps` more are done.
     pub fn advance(&self, steps: u64) {
+        self.inner.part.store(0, Ordering::Relaxed);
         self.inner.done.fetch_add(steps, Ordering::Relaxed);
     }
 

@@ -2,8 +2,9 @@
 
 use super::{Engine, EngineError, EngineMemory, EnginePlan, Map, MapMut, Sink, Source};
 use crate::jobs::Control;
-use crate::memory::{Precision, schedule};
+use crate::memory::{Precision, tiles};
 use crate::network::{Graph, TensorKind, Weights};
+use crate::units::Bytes;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,9 +37,22 @@ pub fn forward(
     repeat: usize,
     control: &Control,
 ) -> Result<Forward, EngineError> {
+    forward_within(engine, (graph, weights), tensor, repeat, None, control)
+}
+
+/// As [`forward`], in an arena of at most so many bytes: where whole maps do not fit, in tiles.
+pub fn forward_within(
+    engine: &mut dyn Engine,
+    (graph, weights): (&Arc<Graph>, &Weights),
+    tensor: &Tensor,
+    repeat: usize,
+    limit: Option<Bytes>,
+    control: &Control,
+) -> Result<Forward, EngineError> {
     check(graph, tensor)?;
     let batch = tensor.shape[0];
-    let planned = schedule::plan(graph, &tensor.shape[2..], batch, Precision::Fp32)?;
+    let spatial = &tensor.shape[2..];
+    let planned = tiles::plan_under(graph, spatial, batch, Precision::Fp32, limit)?;
     let plan = EnginePlan {
         graph: Arc::clone(graph),
         schedule: Arc::new(planned),

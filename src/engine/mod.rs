@@ -8,9 +8,11 @@ mod exact_tests;
 mod forward;
 pub mod probe;
 pub mod sliding;
+#[cfg(test)]
+mod tiled_tests;
 
 pub use error::EngineError;
-pub use forward::{Forward, Tensor, forward};
+pub use forward::{Forward, Tensor, forward, forward_within};
 pub use probe::{EngineInfo, probe};
 
 use crate::jobs::Control;

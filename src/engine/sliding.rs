@@ -3,10 +3,11 @@
 use super::{Engine, EngineError, EngineMemory, EnginePlan, Map, MapMut, Sink, Source};
 use crate::geometry::Extent;
 use crate::jobs::Control;
-use crate::memory::{Precision, schedule};
+use crate::memory::{Precision, tiles};
 use crate::network::{Graph, TensorKind, Weights};
 use crate::tiling::TilingPlan;
 use crate::tiling::stitch::{ChannelOrder, OutputShape, StitchError, Stitched, Stitcher};
+use crate::units::Bytes;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;
@@ -29,6 +30,8 @@ pub struct Options {
     pub precision: Precision,
     /// Width of the Gaussian importance map as a share of the roi.
     pub sigma_scale: f64,
+    /// Most bytes of the arena: larger windows run in tiles. `None`: with whole maps, whatever that takes.
+    pub memory_limit: Option<Bytes>,
 }
 
 impl Default for Options {
@@ -37,6 +40,7 @@ impl Default for Options {
             batch: 1,
             precision: Precision::Fp32,
             sigma_scale: 0.125,
+            memory_limit: None,
         }
     }
 }
@@ -87,7 +91,8 @@ pub fn run_observed(
     let roi = tiling.axes.reorder(tiling.roi.to_array());
     // More than there are windows would only make the arena larger.
     let batch = options.batch.clamp(1, tiling.windows.len().max(1));
-    let planned = schedule::plan(graph, &roi, batch, options.precision)?;
+    let limit = options.memory_limit;
+    let planned = tiles::plan_under(graph, &roi, batch, options.precision, limit)?;
     let plan = EnginePlan {
         graph: Arc::clone(graph),
         schedule: Arc::new(planned),

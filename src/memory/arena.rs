@@ -139,6 +139,7 @@ mod tests {
             last,
             offset: Bytes::ZERO,
             values: vec![],
+            planes: None,
         }
     }
 

@@ -114,6 +114,7 @@ impl Placing<'_> {
             scratch,
             reads,
             writes,
+            slabs: None,
         })
     }
 
@@ -133,7 +134,7 @@ impl Placing<'_> {
                 self.graph.nodes[node].op,
                 Op::BatchNorm { .. } | Op::InstanceNorm { .. } | Op::GroupNorm { .. } | Op::Softmax
             ),
-            Kernel::Gather | Kernel::Outputs => false,
+            _ => false,
         };
         draft
             .reads()
@@ -168,6 +169,7 @@ impl Placing<'_> {
             last: self.last[value.index()],
             offset: Bytes::ZERO,
             values: vec![value],
+            planes: None,
         });
         Some(at)
     }
@@ -194,6 +196,7 @@ impl Placing<'_> {
             last: index + 1,
             offset: Bytes::ZERO,
             values: vec![],
+            planes: None,
         });
         Some(Some(self.tensors.len() - 1))
     }

@@ -209,7 +209,7 @@ impl Lowering<'_> {
                     | Op::UpsampleNearest { .. }
                     | Op::MaxPool { .. }
             ),
-            Kernel::Gather | Kernel::Outputs => false,
+            _ => false,
         };
         (appendable && self.uses[t.index()] == 1).then_some(draft)
     }

@@ -12,6 +12,7 @@ pub mod parts;
 pub mod planner;
 pub mod pytorch;
 pub mod schedule;
+pub mod tiles;
 mod widen;
 
 pub use error::MemoryError;

@@ -4,6 +4,8 @@ use super::{MemoryError, Precision, arena, lifetimes, lower};
 use crate::geometry::Extent;
 use crate::network::{Act, Graph, Op, TensorId, shapes};
 use crate::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Everything that one pass over one window (or batch of windows) does and where each value lies.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +32,49 @@ pub struct Schedule {
     pub lower_bound: Bytes,
     /// Live bytes step by step.
     pub timeline: Vec<TimelinePoint>,
+    /// What running in tiles saves and costs; `None` when every map is whole.
+    pub tiles: Option<Tiles>,
+}
+
+/// What a schedule in tiles saves and costs. A tile is a slab of planes along the first axis of the tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tiles {
+    /// The arena with every map whole.
+    pub untiled: Bytes,
+    /// Floating point operations of one pass with every map whole.
+    pub flops: u64,
+    /// Floating point operations that tiles do again.
+    pub recompute_flops: u64,
+    /// The segments that run slab by slab.
+    pub segments: Vec<Segment>,
+    /// Norms over space whose input is not kept: their statistics are a pass of their own.
+    pub statistics_passes: Vec<String>,
+}
+
+/// Steps that run together, slab by slab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Index of the step in the schedule.
+    pub step: usize,
+    /// Its first and last operation.
+    pub name: String,
+    /// How many operations run together.
+    pub operations: usize,
+    /// How many slabs.
+    pub slabs: usize,
+    /// Most planes of a slab of its coarsest output.
+    pub planes: usize,
+    /// Bytes of the planes that are kept between slabs.
+    pub kept: Bytes,
+    /// Floating point operations in it that an earlier step did already.
+    pub recompute_flops: u64,
+}
+
+impl Tiles {
+    /// Recomputed operations in percent of one untiled pass.
+    pub fn recompute_percent(&self) -> f64 {
+        100.0 * self.recompute_flops as f64 / (self.flops as f64).max(1.0)
+    }
 }
 
 /// One place in the arena and the values that take turns in it (an in-place operation overwrites its input).
@@ -49,6 +94,8 @@ pub struct PlannedTensor {
     pub offset: Bytes,
     /// The graph's tensors that lie here one after the other; none for scratch.
     pub values: Vec<TensorId>,
+    /// How many planes along the first axis of one window are kept at a time; `None` when the map is whole.
+    pub planes: Option<usize>,
 }
 
 /// One step of the schedule.
@@ -72,6 +119,31 @@ pub struct Step {
     pub reads: Vec<usize>,
     /// All places it writes, target and scratch.
     pub writes: Vec<usize>,
+    /// The steps inside, when it runs several slab by slab.
+    pub slabs: Option<Box<Slabs>>,
+}
+
+/// Steps that run slab by slab along the first axis: each slab runs every step for the planes that the next one needs, and
+/// of the maps between them only those planes are kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slabs {
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+    /// The slabs, in order.
+    pub parts: Vec<Slab>,
+    /// Places that gather planes until they can be copied over a map that is still read, and the places of those maps.
+    pub staged: Vec<(usize, usize)>,
+}
+
+/// One slab: half-open ranges of planes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slab {
+    /// Planes that each step makes (for a measure, planes that it reads).
+    pub makes: Vec<Range<usize>>,
+    /// For each place that is not whole, the planes that it holds from its start on.
+    pub holds: Vec<(usize, Range<usize>)>,
+    /// Planes that are copied at the end, for each staged place.
+    pub copies: Vec<Range<usize>>,
 }
 
 /// What a step computes.
@@ -86,6 +158,18 @@ pub enum Kernel {
         /// Index of the folded batch norm's node.
         batch_norm: Option<usize>,
     },
+    /// Only the sums of the norm over space at this node, of the first source.
+    Measure {
+        /// Index into the graph's nodes.
+        node: usize,
+    },
+    /// The norm over space at this node, with sums that were measured before.
+    Apply {
+        /// Index into the graph's nodes.
+        node: usize,
+    },
+    /// Other steps, slab by slab.
+    Slabs,
     /// Only the epilogue, on the first source.
     Pointwise,
     /// Hands the outputs to the stitcher.
@@ -103,6 +187,16 @@ pub enum Post {
     Add(usize),
     /// The value is multiplied by the one at the same position in this place.
     Mul(usize),
+}
+
+impl Post {
+    /// The place that it reads besides the value itself.
+    pub const fn reads(self) -> Option<usize> {
+        match self {
+            Self::Add(at) | Self::Mul(at) => Some(at),
+            Self::Act(_) | Self::PRelu(_) => None,
+        }
+    }
 }
 
 /// What lives at one step.
@@ -139,13 +233,13 @@ impl Schedule {
     }
 }
 
-/// Plans one pass of `graph` over a window of `spatial` voxels (the tensor's axis order), `batch` windows at a time.
-pub fn plan(
+/// The shapes of all tensors for a window of `spatial` voxels and the bytes of a value, or why there is no plan.
+pub(super) fn checked(
     graph: &Graph,
     spatial: &[usize],
     batch: usize,
     precision: Precision,
-) -> Result<Schedule, MemoryError> {
+) -> Result<(Vec<Vec<usize>>, u64), MemoryError> {
     let roi = as_extent(spatial);
     if batch == 0 {
         return Err(MemoryError::EmptyBatch);
@@ -169,6 +263,18 @@ pub fn plan(
         roi,
         reason: e.to_string(),
     })?;
+    Ok((shapes, value_bytes))
+}
+
+/// Plans one pass of `graph` over a window of `spatial` voxels (the tensor's axis order), `batch` windows at a time.
+pub fn plan(
+    graph: &Graph,
+    spatial: &[usize],
+    batch: usize,
+    precision: Precision,
+) -> Result<Schedule, MemoryError> {
+    let roi = as_extent(spatial);
+    let (shapes, value_bytes) = checked(graph, spatial, batch, precision)?;
     let lowered = lower::lower(graph);
     let mut placed = lifetimes::place(graph, &lowered, &shapes, value_bytes).ok_or_else(|| {
         MemoryError::TooLarge {
@@ -194,6 +300,7 @@ pub fn plan(
         arena,
         lower_bound,
         timeline,
+        tiles: None,
     })
 }
 

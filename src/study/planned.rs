@@ -2,9 +2,10 @@
 
 use super::prepare::{PreparedSize, prepared_size_of};
 use super::{StudyError, guard};
-use crate::memory::{Precision, Schedule, schedule};
+use crate::memory::{Precision, Schedule, tiles};
 use crate::network::{Model, TensorKind, facts};
 use crate::tiling::{self, Exactness, Facts, PlanWarning, TilingPlan, TilingSpec};
+use crate::units::Bytes;
 use crate::volume::Volume;
 
 /// How a study is to be run.
@@ -18,6 +19,8 @@ pub struct RunSpec {
     pub precision: Precision,
     /// Whether one window may cover the whole volume, for this run only.
     pub allow_single_pass: bool,
+    /// Most bytes of the arena: larger windows run in tiles. `None`: with whole maps, whatever that takes.
+    pub memory_limit: Option<Bytes>,
 }
 
 impl RunSpec {
@@ -28,6 +31,7 @@ impl RunSpec {
             batch: 1,
             precision: Precision::Fp32,
             allow_single_pass: false,
+            memory_limit: None,
         }
     }
 }
@@ -57,7 +61,13 @@ pub fn plan_run(volume: &Volume, model: &Model, spec: &RunSpec) -> Result<Planne
     let size = prepared_size_of(volume, &model.manifest.input, facts.total_stride)?;
     let tiling = tiling::plan(&spec.tiling, size.padded, &facts)?;
     let roi = axes.reorder(tiling.roi.to_array());
-    let schedule = schedule::plan(&model.graph, &roi, batch(spec, &tiling), spec.precision)?;
+    let schedule = tiles::plan_under(
+        &model.graph,
+        &roi,
+        batch(spec, &tiling),
+        spec.precision,
+        spec.memory_limit,
+    )?;
     guard(&tiling, schedule.arena, spec.allow_single_pass)?;
     let exactness = tiling::forecast(&tiling, &facts);
     let warnings = tiling::warnings(&tiling, &facts, Some(size.spacing_mm));

@@ -63,6 +63,7 @@ pub fn run(
         batch: batch(spec, &planned.tiling),
         precision: spec.precision,
         sigma_scale: model.manifest.windows.sigma_scale,
+        memory_limit: spec.memory_limit,
     };
     let graph = Arc::new(model.graph.clone());
     let volume = PreparedVolume {

@@ -26,6 +26,8 @@ pub(super) struct Arena {
 ///
 /// A step hands out its places; the schedule says that what it writes overlaps nothing that it reads, except where both
 /// are the same voxel (in-place operations), and tasks of one step write disjoint ranges.
+/// A map of which only some planes are kept is a place over the whole map whose start lies before those planes: kernels
+/// address it as if it were whole and touch only the planes that are there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     start: *mut f32,
@@ -100,9 +102,28 @@ impl Place {
             "values {at}+{len} of a place of {}",
             self.len
         );
-        // SAFETY: the range lies inside the place, as just checked.
-        let start = unsafe { self.start.add(at) };
-        Self { start, len }
+        Self {
+            start: self.start.wrapping_add(at),
+            len,
+        }
+    }
+
+    /// A whole map of `len` values of which this place holds the part that begins with value `from`.
+    pub(super) const fn part_of_map(self, from: usize, len: usize) -> Self {
+        Self {
+            start: self.start.wrapping_sub(from),
+            len,
+        }
+    }
+
+    /// Moves `len` values from `from` to the values from `to` on; the ranges may overlap.
+    ///
+    /// # Safety
+    /// Both ranges are held, and nobody else reads or writes them.
+    pub(super) unsafe fn shift(self, from: usize, to: usize, len: usize) {
+        let (source, target) = (self.part(from, len), self.part(to, len));
+        // SAFETY: both ranges are held by the arena, as the caller promises; `copy` allows overlap.
+        unsafe { std::ptr::copy(source.start, target.start, len) };
     }
 
     /// Copies values out.

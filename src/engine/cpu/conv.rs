@@ -16,6 +16,8 @@ use super::spans::{Axis, Span};
 use super::tile::{LANES, Seg, SourceAt, Tile, VOXELS, tile};
 use crate::jobs::Control;
 use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Most sources that one convolution reads without a copy.
 pub(super) const MAX_SOURCES: usize = 8;
@@ -42,8 +44,25 @@ struct Block {
 struct TapBox {
     axes: [Span; 3],
     segs: Vec<Seg>,
-    /// Tasks of all boxes before this one.
-    first_task: usize,
+}
+
+impl TapBox {
+    /// The outputs of the box that lie in these planes of the map, as a range of its outputs in walking order.
+    fn inside(&self, planes: &Range<usize>) -> Range<usize> {
+        let [a, b, c] = &self.axes;
+        // How many of the box's planes lie before plane `p`.
+        let before = |p: usize| p.saturating_sub(a.out).div_ceil(a.out_step).min(a.count);
+        let each = b.count * c.count;
+        before(planes.start) * each..before(planes.end) * each
+    }
+}
+
+/// Weights in the order in which tiles walk them, with their bias; uses of one convolution share them.
+#[derive(Debug)]
+pub(super) struct Packed {
+    blocks: Vec<Block>,
+    values: Vec<f32>,
+    bias: Vec<f32>,
 }
 
 /// A convolution ready to run.
@@ -54,14 +73,18 @@ pub(super) struct Conv {
     channels: usize,
     input: [usize; 3],
     output: [usize; 3],
-    blocks: Vec<Block>,
-    /// Blocks that one task does.
-    blocks_per_task: usize,
     boxes: Vec<TapBox>,
-    voxel_tasks: usize,
-    weights: Vec<f32>,
-    bias: Vec<f32>,
+    packed: Arc<Packed>,
     posts: Vec<PostOp>,
+}
+
+/// One call: a window, planes of its output, and how the work is cut into tasks.
+#[derive(Clone, Debug)]
+struct Call {
+    window: usize,
+    planes: Range<usize>,
+    /// Blocks that one task does.
+    blocks: usize,
 }
 
 /// What a convolution is made from.
@@ -79,6 +102,8 @@ pub(super) struct ConvParts<'a> {
     pub(super) bias: Option<&'a [f32]>,
     /// A batch norm folded in: factor and shift per output channel.
     pub(super) fold: Option<(Vec<f64>, Vec<f64>)>,
+    /// The packed weights, where another step uses the same.
+    pub(super) packed: Option<Arc<Packed>>,
     pub(super) posts: Vec<PostOp>,
 }
 
@@ -86,7 +111,14 @@ impl Conv {
     /// Packs weights and lays out boxes, segments and blocks.
     pub(super) fn prepare(parts: ConvParts<'_>) -> Self {
         let in_channels: usize = parts.sources.iter().map(|s| s.1).sum();
-        let (blocks, weights) = pack(&parts, in_channels);
+        let packed = parts.packed.clone().unwrap_or_else(|| {
+            let (blocks, values) = pack(&parts, in_channels);
+            Arc::new(Packed {
+                blocks,
+                values,
+                bias: folded_bias(&parts),
+            })
+        });
         let spans = parts.axes.map(|a| {
             if parts.transposed {
                 a.transposed()
@@ -96,75 +128,111 @@ impl Conv {
         });
         let input = parts.axes.map(|a| a.input);
         let mut boxes = Vec::new();
-        let mut first_task = 0;
         for a in &spans[0] {
             for b in &spans[1] {
                 for c in &spans[2] {
                     let axes = [a.clone(), b.clone(), c.clone()];
                     let segs = segments(&axes, &parts, input, in_channels / parts.groups);
-                    let voxels = a.count * b.count * c.count;
-                    boxes.push(TapBox {
-                        axes,
-                        segs,
-                        first_task,
-                    });
-                    first_task += voxels.div_ceil(TASK_VOXELS);
+                    boxes.push(TapBox { axes, segs });
                 }
             }
         }
-        // Few voxels: share the channels out instead.
-        let blocks_per_task = if first_task >= 64 { blocks.len() } else { 1 };
-        let (bias, output) = (folded_bias(&parts), parts.axes.map(|a| a.output));
         Self {
             sources: parts.sources,
             target: parts.target,
             channels: parts.out_channels,
             input,
-            output,
-            blocks,
-            blocks_per_task,
+            output: parts.axes.map(|a| a.output),
             boxes,
-            voxel_tasks: first_task,
-            weights,
-            bias,
+            packed,
             posts: parts.posts,
         }
     }
 
+    /// The packed weights, for other steps that use the same.
+    pub(super) fn packed(&self) -> &Arc<Packed> {
+        &self.packed
+    }
+
+    /// Its places: sources, target, what the epilogue reads.
+    pub(super) fn places(&mut self, f: &mut dyn FnMut(&mut Place)) {
+        for (place, _) in &mut self.sources {
+            f(place);
+        }
+        f(&mut self.target);
+        posts::places(&mut self.posts, f);
+    }
+
     /// Runs for the first `windows` windows of the batch.
+    pub(super) fn run(&self, isa: Isa, windows: usize, control: &Control) {
+        for window in 0..windows {
+            self.run_planes(isa, window, 0..self.output[0], control);
+        }
+    }
+
+    /// Makes some planes of one window's output.
     #[cfg_attr(
         not(target_arch = "x86_64"),
         expect(unused_variables, reason = "one instruction set only")
     )]
-    pub(super) fn run(&self, isa: Isa, windows: usize, control: &Control) {
-        let shares = self.blocks.len().div_ceil(self.blocks_per_task);
-        let tasks = windows * shares * self.voxel_tasks;
-        (0..tasks).into_par_iter().with_max_len(1).for_each(|task| {
-            if control.is_cancelled() {
-                return;
+    pub(super) fn run_planes(
+        &self,
+        isa: Isa,
+        window: usize,
+        planes: Range<usize>,
+        control: &Control,
+    ) {
+        let voxel_tasks: usize = self
+            .boxes
+            .iter()
+            .map(|b| tasks_of(&b.inside(&planes)))
+            .sum();
+        // Few voxels: share the channels out instead.
+        let all = self.packed.blocks.len();
+        let call = Call {
+            window,
+            planes,
+            blocks: if voxel_tasks >= 64 { all } else { 1 },
+        };
+        let shares = all.div_ceil(call.blocks);
+        (0..shares * voxel_tasks)
+            .into_par_iter()
+            .with_max_len(1)
+            .for_each(|task| {
+                if control.is_cancelled() {
+                    return;
+                }
+                let (share, voxel_task) = (task / voxel_tasks, task % voxel_tasks);
+                #[cfg(target_arch = "x86_64")]
+                if isa == Isa::Avx2 {
+                    // SAFETY: Avx2 is only ever made by `Isa::detect`, which saw both features.
+                    unsafe { avx2_task(self, &call, share, voxel_task) };
+                    return;
+                }
+                self.task::<false>(&call, share, voxel_task);
+            });
+    }
+
+    /// The box of a task and the outputs of the box that it makes.
+    fn find(&self, planes: &Range<usize>, task: usize) -> Option<(&TapBox, Range<usize>)> {
+        let mut before = 0;
+        for tap_box in &self.boxes {
+            let outputs = tap_box.inside(planes);
+            let tasks = tasks_of(&outputs);
+            if task < before + tasks {
+                let first = outputs.start + (task - before) * TASK_VOXELS;
+                return Some((tap_box, first..(first + TASK_VOXELS).min(outputs.end)));
             }
-            let (window, rest) = (
-                task / (shares * self.voxel_tasks),
-                task % (shares * self.voxel_tasks),
-            );
-            let (share, voxel_task) = (rest / self.voxel_tasks, rest % self.voxel_tasks);
-            #[cfg(target_arch = "x86_64")]
-            if isa == Isa::Avx2 {
-                // SAFETY: Avx2 is only ever made by `Isa::detect`, which saw both features.
-                unsafe { avx2_task(self, window, share, voxel_task) };
-                return;
-            }
-            self.task::<false>(window, share, voxel_task);
-        });
+            before += tasks;
+        }
+        None
     }
 
     #[inline(always)]
-    fn task<const AVX2: bool>(&self, window: usize, share: usize, task: usize) {
-        let at = self.boxes.partition_point(|b| b.first_task <= task) - 1;
-        let tap_box = &self.boxes[at];
-        let first = (task - tap_box.first_task) * TASK_VOXELS;
-        let total: usize = tap_box.axes.iter().map(|a| a.count).product();
-        let end = (first + TASK_VOXELS).min(total);
+    fn task<const AVX2: bool>(&self, call: &Call, share: usize, task: usize) {
+        let Some((tap_box, outputs)) = self.find(&call.planes, task) else {
+            return;
+        };
         let in_voxels: usize = self.input.iter().product();
         let mut bases = [SourceAt {
             start: std::ptr::null(),
@@ -173,20 +241,21 @@ impl Conv {
         for (base, (place, channels)) in bases.iter_mut().zip(&self.sources) {
             let len = in_voxels * channels;
             *base = SourceAt {
-                start: place.part(window * len, len).start(),
+                start: place.part(call.window * len, len).start(),
                 channels: *channels,
             };
         }
-        let from = share * self.blocks_per_task;
-        let to = (from + self.blocks_per_task).min(self.blocks.len());
-        for block in &self.blocks[from..to] {
+        let blocks = &self.packed.blocks;
+        let from = share * call.blocks;
+        let to = (from + call.blocks).min(blocks.len());
+        for block in &blocks[from..to] {
             let mut sources = bases;
             if block.input > 0 {
                 sources[0].start = sources[0].start.wrapping_add(block.input);
             }
-            let mut p = first;
-            while p < end {
-                p += self.voxels::<AVX2>(window, tap_box, block, &sources, (p, end));
+            let mut p = outputs.start;
+            while p < outputs.end {
+                p += self.voxels::<AVX2>(call.window, tap_box, block, &sources, (p, outputs.end));
             }
         }
     }
@@ -206,7 +275,7 @@ impl Conv {
         let mut outs = [0; VOXELS];
         self.walk(tap_box, p, n, &mut ins, &mut outs);
         let mut out: Tile = [[0.0; LANES]; VOXELS];
-        let weights = self.weights[block.weights..].as_ptr();
+        let weights = self.packed.values[block.weights..].as_ptr();
         let segs = tap_box.segs.as_slice();
         macro_rules! tiled {
             ($r:literal, $v:literal) => {
@@ -270,7 +339,7 @@ impl Conv {
     /// Bias last, then the epilogue, then into the arena.
     #[inline(always)]
     fn store(&self, window: usize, block: &Block, sums: &mut [f32; LANES], voxel: usize) {
-        let bias = &self.bias[block.channel..block.channel + block.channels];
+        let bias = &self.packed.bias[block.channel..block.channel + block.channels];
         let values = &mut sums[..block.channels];
         for (v, b) in values.iter_mut().zip(bias) {
             *v += b;
@@ -286,8 +355,13 @@ impl Conv {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn avx2_task(conv: &Conv, window: usize, share: usize, task: usize) {
-    conv.task::<true>(window, share, task);
+fn avx2_task(conv: &Conv, call: &Call, share: usize, task: usize) {
+    conv.task::<true>(call, share, task);
+}
+
+/// Tasks that so many outputs of one box are.
+fn tasks_of(outputs: &Range<usize>) -> usize {
+    outputs.len().div_ceil(TASK_VOXELS)
 }
 
 /// The runs of input values that a box's first output meets, in chain order: tap by tap, then input channel.

@@ -13,6 +13,7 @@ use crate::jobs::Control;
 use crate::network::PadMode;
 use crate::numeric;
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Kernel, stride and padding before along the three axes.
 #[derive(Clone, Copy, Debug)]
@@ -60,26 +61,53 @@ pub(super) struct Maps {
 impl Maps {
     /// Runs for the first `windows` windows of the batch.
     pub(super) fn run(&self, isa: Isa, windows: usize, control: &Control) {
-        let rows = self.output[0] * self.output[1];
-        (0..windows * rows)
+        for window in 0..windows {
+            self.run_planes(isa, window, 0..self.output[0], control);
+        }
+    }
+
+    /// Makes some planes of one window's output.
+    pub(super) fn run_planes(
+        &self,
+        isa: Isa,
+        window: usize,
+        planes: Range<usize>,
+        control: &Control,
+    ) {
+        let rows = self.output[1];
+        (planes.start * rows..planes.end * rows)
             .into_par_iter()
             .with_max_len(8)
             .for_each(|task| {
                 if !control.is_cancelled() {
-                    row(isa, self, task / rows, task % rows);
+                    row(isa, self, window, task);
                 }
             });
     }
 
-    /// The source's values of a window.
+    /// Its places: sources, target, what the epilogue reads.
+    pub(super) fn places(&mut self, f: &mut dyn FnMut(&mut Place)) {
+        for (place, _) in &mut self.sources {
+            f(place);
+        }
+        f(&mut self.target);
+        posts::places(&mut self.posts, f);
+    }
+
+    /// `len` values of a source from value `from` of a window on.
     ///
     /// # Safety
     /// Nobody writes them while the slice lives.
-    unsafe fn source<'a>(&self, window: usize, source: usize) -> &'a [f32] {
+    unsafe fn source<'a>(
+        &self,
+        window: usize,
+        source: usize,
+        (from, len): (usize, usize),
+    ) -> &'a [f32] {
         let (place, channels) = self.sources[source];
-        let len = self.input.iter().product::<usize>() * channels;
+        let map = self.input.iter().product::<usize>() * channels;
         // SAFETY: the caller's promise.
-        unsafe { place.part(window * len, len).values() }
+        unsafe { place.part(window * map + from, len).values() }
     }
 
     fn voxel(&self, [a, b, c]: [usize; 3]) -> usize {
@@ -201,8 +229,6 @@ fn taps(
     f: impl Fn(usize, f32, &mut [f32]),
     block: &mut [f32],
 ) -> usize {
-    // SAFETY: pooling never writes its source.
-    let source = unsafe { maps.source(window, 0) };
     let range = |d: usize| {
         let start = at[d] * p.stride[d];
         let from = start.saturating_sub(p.pad[d]);
@@ -216,7 +242,9 @@ fn taps(
         for b in range(1) {
             for c in range(2) {
                 let from = maps.voxel([a, b, c]) * maps.channels + first;
-                for (i, x) in source[from..from + channels].iter().enumerate() {
+                // SAFETY: pooling never writes its source.
+                let source = unsafe { maps.source(window, 0, (from, channels)) };
+                for (i, x) in source.iter().enumerate() {
                     f(i, *x, block);
                 }
                 met += 1;
@@ -269,11 +297,10 @@ fn concat(maps: &Maps, window: usize, at: [usize; 3], first: usize, block: &mut 
             (start + channels).min(first + block.len()),
         );
         if from < to {
+            let voxel = maps.voxel(at) * channels + from - start;
             // SAFETY: a concatenation never writes its sources.
-            let source = unsafe { maps.source(window, s) };
-            let voxel = maps.voxel(at) * channels;
-            block[from - first..to - first]
-                .copy_from_slice(&source[voxel + from - start..voxel + to - start]);
+            let source = unsafe { maps.source(window, s, (voxel, to - from)) };
+            block[from - first..to - first].copy_from_slice(source);
         }
         start += channels;
     }
@@ -288,17 +315,18 @@ fn linear(
     first: usize,
     block: &mut [f32],
 ) {
-    // SAFETY: resizing never writes its source.
-    let source = unsafe { maps.source(window, 0) };
     let [a, b, c] = [axes[0][at[0]], axes[1][at[1]], axes[2][at[2]]];
-    let read = |i: usize, j: usize, k: usize, ch: usize| {
-        source[maps.voxel([i, j, k]) * maps.channels + first + ch]
+    let voxel = |i: usize, j: usize, k: usize| {
+        let from = maps.voxel([i, j, k]) * maps.channels + first;
+        // SAFETY: resizing never writes its source.
+        unsafe { maps.source(window, 0, (from, block.len())) }
     };
+    let corners = [(a.0, b.0), (a.0, b.1), (a.1, b.0), (a.1, b.1)]
+        .map(|(i, j)| (voxel(i, j, c.0), voxel(i, j, c.1)));
     let mix = |x: f32, y: f32, t: f32| (y - x).mul_add(t, x);
     for (ch, out) in block.iter_mut().enumerate() {
-        let line = |i: usize, j: usize| mix(read(i, j, c.0, ch), read(i, j, c.1, ch), c.2);
-        let plane = |i: usize| mix(line(i, b.0), line(i, b.1), b.2);
-        *out = mix(plane(a.0), plane(a.1), a.2);
+        let line = |corner: usize| mix(corners[corner].0[ch], corners[corner].1[ch], c.2);
+        *out = mix(mix(line(0), line(1), b.2), mix(line(2), line(3), b.2), a.2);
     }
 }
 

@@ -7,6 +7,7 @@ mod maps;
 mod norm;
 mod posts;
 mod prepare;
+mod slabs;
 mod spans;
 mod tile;
 
@@ -35,6 +36,8 @@ struct Prepared {
     steps: Vec<Ready>,
     /// One past the highest byte that each step uses.
     ends: Vec<Bytes>,
+    /// Work of each step, for progress inside a window.
+    work: Vec<u64>,
 }
 
 /// What the CPU engine runs on.
@@ -108,6 +111,7 @@ impl Engine for CpuEngine {
             schedule: &plan.schedule,
             weights,
             places: &places,
+            packed: std::cell::RefCell::default(),
         };
         let steps = plan
             .schedule
@@ -129,7 +133,9 @@ impl Engine for CpuEngine {
                 used.max().unwrap_or_default()
             })
             .collect();
+        let work = prepare::work(&plan.graph, &plan.schedule);
         self.prepared = Some(Prepared {
+            work,
             plan: plan.clone(),
             arena,
             places,
@@ -183,6 +189,7 @@ impl Prepared {
             let windows = batch.min(total - first);
             for step in 0..self.steps.len() {
                 control.check()?;
+                within(&self.work, step, (0, 1), windows, control);
                 self.arena.touch(self.ends[step]);
                 self.step(step, isa, (first, windows), (source, sink), control)?;
             }
@@ -217,6 +224,14 @@ impl Prepared {
             }
             Ready::Conv(conv) => conv.run(isa, windows, control),
             Ready::Norm(norm) => norm.run(isa, windows, control),
+            Ready::Measure(measure) => measure.run(isa, windows, control),
+            Ready::Apply(norm) => norm.run_measured(isa, windows, control),
+            Ready::Slabs(slabs) => {
+                let work = &self.work;
+                slabs.run(isa, windows, control, &mut |done, all| {
+                    within(work, step, (done, all), windows, control);
+                });
+            }
             Ready::Maps(maps) => maps.run(isa, windows, control),
             Ready::GlobalAverage {
                 source,
@@ -253,6 +268,20 @@ impl Prepared {
         }
         Ok(control.check()?)
     }
+}
+
+/// Says how much of a pass over so many windows is done: all steps before this one, and a share of it.
+fn within(
+    work: &[u64],
+    step: usize,
+    (part, parts): (usize, usize),
+    windows: usize,
+    control: &Control,
+) {
+    let before: u64 = work[..step].iter().sum();
+    let here = u128::from(work[step]) * part as u128 / parts.max(1) as u128;
+    let done = before.saturating_add(u64::try_from(here).unwrap_or(0));
+    control.within(done.saturating_mul(windows as u64), work.iter().sum());
 }
 
 /// One window's part of a place, its channels and its size.

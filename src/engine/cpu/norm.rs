@@ -6,6 +6,7 @@ use super::isa::{Isa, for_each_isa};
 use super::posts::{self, BLOCK, PostOp};
 use crate::jobs::Control;
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// How the statistics come about.
 #[derive(Clone, Debug)]
@@ -39,7 +40,68 @@ pub(super) struct Norm {
     pub(super) posts: Vec<PostOp>,
 }
 
+/// The sums of a norm over space, for a norm that is applied in a later step.
+#[derive(Clone, Debug)]
+pub(super) struct Measure {
+    pub(super) source: Place,
+    pub(super) scratch: Place,
+    pub(super) channels: usize,
+    pub(super) voxels: usize,
+    pub(super) bricks: usize,
+}
+
+impl Measure {
+    /// Its places that may hold a part of a map: the source.
+    pub(super) fn places(&mut self, f: &mut dyn FnMut(&mut Place)) {
+        f(&mut self.source);
+    }
+
+    /// Sums for the first `windows` windows of the batch, each in a room of its own.
+    pub(super) fn run(&self, isa: Isa, windows: usize, control: &Control) {
+        for window in 0..windows {
+            let len = self.voxels * self.channels;
+            let source = self.source.part(window * len, len);
+            self.run_planes(isa, (source, window), 0..self.bricks, control);
+        }
+    }
+
+    /// Sums of some bricks of a window's map; after the last brick, of all.
+    pub(super) fn run_planes(
+        &self,
+        isa: Isa,
+        (source, window): (Place, usize),
+        bricks: Range<usize>,
+        control: &Control,
+    ) {
+        let scratch = room_of(self.scratch, window, self.bricks, self.channels);
+        let per_brick = self.voxels / self.bricks * self.channels;
+        sum_rows(
+            isa,
+            source,
+            scratch,
+            (bricks.clone(), per_brick, self.channels),
+            control,
+        );
+        if bricks.end == self.bricks {
+            total(scratch, self.bricks, self.channels);
+        }
+    }
+}
+
+/// The sums of one window in a scratch that holds those of several.
+fn room_of(scratch: Place, window: usize, bricks: usize, channels: usize) -> Place {
+    let len = 4 * channels * (bricks + 1);
+    scratch.part(window * len, len)
+}
+
 impl Norm {
+    /// Its places: source, target, what the epilogue reads.
+    pub(super) fn places(&mut self, f: &mut dyn FnMut(&mut Place)) {
+        f(&mut self.source);
+        f(&mut self.target);
+        posts::places(&mut self.posts, f);
+    }
+
     /// Runs for the first `windows` windows of the batch.
     pub(super) fn run(&mut self, isa: Isa, windows: usize, control: &Control) {
         for window in 0..windows {
@@ -49,29 +111,55 @@ impl Norm {
             if control.is_cancelled() {
                 return;
             }
-            self.apply(isa, window, control);
+            self.apply(isa, window, 0..self.bricks, control);
         }
     }
 
+    /// Runs for the first `windows` windows of the batch with statistics that an earlier step measured.
+    pub(super) fn run_measured(&mut self, isa: Isa, windows: usize, control: &Control) {
+        for window in 0..windows {
+            self.apply_planes(isa, (window, window), 0..self.bricks, control);
+        }
+    }
+
+    /// Normalises some planes of a window with statistics that an earlier step measured: `bound` is the window
+    /// within the bound places, `window` the one whose sums are used.
+    pub(super) fn apply_planes(
+        &mut self,
+        isa: Isa,
+        (bound, window): (usize, usize),
+        planes: Range<usize>,
+        control: &Control,
+    ) {
+        if let Statistics::Window { scratch, .. } = &self.statistics {
+            let room = room_of(*scratch, window, self.bricks, self.channels);
+            self.derive(totals(room, self.channels));
+        }
+        self.apply(isa, bound, planes, control);
+    }
+
     fn measure(&mut self, isa: Isa, window: usize, control: &Control) {
+        let Statistics::Window { scratch, .. } = &self.statistics else {
+            return;
+        };
+        let per_brick = self.voxels / self.bricks * self.channels;
+        let shape = [window, self.bricks, per_brick, self.channels];
+        let sums = sum_bricks(isa, self.source, *scratch, shape, control);
+        self.derive(sums);
+    }
+
+    /// Mean, factor and shift of each channel from the sums over the window.
+    fn derive(&mut self, sums: &[f64]) {
         let Statistics::Window {
             group,
             eps,
             scale,
             shift,
-            scratch,
+            ..
         } = &self.statistics
         else {
             return;
         };
-        let (channels, per_brick) = (self.channels, self.voxels / self.bricks * self.channels);
-        let sums = sum_bricks(
-            isa,
-            self.source,
-            *scratch,
-            [window, self.bricks, per_brick, channels],
-            control,
-        );
         let n = (self.voxels * group) as f64;
         for (g, of_group) in sums.chunks_exact(2 * group).enumerate() {
             let (mut sum, mut squares) = (0.0, 0.0);
@@ -89,15 +177,16 @@ impl Norm {
         }
     }
 
-    fn apply(&self, isa: Isa, window: usize, control: &Control) {
-        let len = self.voxels * self.channels;
-        (0..len.div_ceil(BLOCK * 16))
+    fn apply(&self, isa: Isa, window: usize, planes: Range<usize>, control: &Control) {
+        let plane = self.voxels / self.bricks * self.channels;
+        let (first, end) = (planes.start * plane, planes.end * plane);
+        (0..(end - first).div_ceil(BLOCK * 16))
             .into_par_iter()
             .with_max_len(1)
             .for_each(|task| {
                 if !control.is_cancelled() {
-                    let from = task * BLOCK * 16;
-                    apply_part(isa, self, window, from, (from + BLOCK * 16).min(len));
+                    let from = first + task * BLOCK * 16;
+                    apply_part(isa, self, window, from, (from + BLOCK * 16).min(end));
                 }
             });
     }
@@ -123,35 +212,54 @@ pub(super) fn sum_bricks<'a>(
     [window, bricks, per_brick, channels]: [usize; 4],
     control: &Control,
 ) -> &'a [f64] {
-    // One row of pairs for the total, then one per brick; window by window over the same room.
-    let pair_row = 2 * channels;
-    let room = scratch.part(0, 2 * pair_row * (bricks + 1));
-    (0..bricks)
-        .into_par_iter()
-        .with_max_len(1)
-        .for_each(|brick| {
-            if control.is_cancelled() {
-                return;
-            }
-            let values = source.part((window * bricks + brick) * per_brick, per_brick);
-            // SAFETY: nobody writes the source in this phase.
-            let values = unsafe { values.values() };
-            // SAFETY: each brick has its own row of sums.
-            let sums = unsafe {
-                room.part(2 * pair_row * (brick + 1), 2 * pair_row)
-                    .sums_mut()
-            };
-            sum_brick(isa, values, sums);
-        });
+    // Window by window over the same room.
+    let room = room_of(scratch, 0, bricks, channels);
+    let source = source.part(window * bricks * per_brick, bricks * per_brick);
+    sum_rows(isa, source, room, (0..bricks, per_brick, channels), control);
+    total(room, bricks, channels);
+    totals(room, channels)
+}
+
+/// The sums of some bricks of one window's map, each into its own row of `room`: a row of pairs for the total comes first,
+/// then one per brick.
+fn sum_rows(
+    isa: Isa,
+    source: Place,
+    room: Place,
+    (bricks, per_brick, channels): (Range<usize>, usize, usize),
+    control: &Control,
+) {
+    let row = 4 * channels;
+    bricks.into_par_iter().with_max_len(1).for_each(|brick| {
+        if control.is_cancelled() {
+            return;
+        }
+        let values = source.part(brick * per_brick, per_brick);
+        // SAFETY: nobody writes the source in this phase.
+        let values = unsafe { values.values() };
+        // SAFETY: each brick has its own row of sums.
+        let sums = unsafe { room.part(row * (brick + 1), row).sums_mut() };
+        sum_brick(isa, values, sums);
+    });
+}
+
+/// Adds up the rows of all bricks in order.
+fn total(room: Place, bricks: usize, channels: usize) {
     // SAFETY: the bricks are done; nobody else uses the scratch of this step.
-    let (total, rows) = unsafe { room.sums_mut() }.split_at_mut(pair_row);
+    let (total, rows) =
+        unsafe { room.part(0, 4 * channels * (bricks + 1)).sums_mut() }.split_at_mut(2 * channels);
     total.fill(0.0);
-    for row in rows.chunks_exact(pair_row) {
+    for row in rows.chunks_exact(2 * channels) {
         for (t, s) in total.iter_mut().zip(row) {
             *t += s;
         }
     }
-    total
+}
+
+/// The pairs of sums over all bricks.
+fn totals<'a>(room: Place, channels: usize) -> &'a [f64] {
+    // SAFETY: nobody writes the sums any more.
+    unsafe { room.part(0, 4 * channels).sums_mut() }
 }
 
 /// The mean of each channel over a window; `places` are source, target and scratch, the shape as for [`sum_bricks`].

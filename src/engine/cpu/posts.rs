@@ -26,6 +26,16 @@ pub(super) enum PostOp {
     Mul(Place),
 }
 
+/// The places that an epilogue reads, in order.
+pub(super) fn places(posts: &mut [PostOp], f: &mut dyn FnMut(&mut Place)) {
+    for post in posts {
+        match post {
+            PostOp::Add(place) | PostOp::Mul(place) => f(place),
+            PostOp::Act(_) | PostOp::PRelu(_) => {}
+        }
+    }
+}
+
 /// Most values that one call of a kernel works on at a time, in a buffer of its own.
 pub(super) const BLOCK: usize = 1024;
 

@@ -2,13 +2,20 @@
 
 use super::super::EngineError;
 use super::arena::{Arena, Place};
-use super::conv::{Conv, ConvParts, MAX_SOURCES};
+use super::conv::{Conv, ConvParts, MAX_SOURCES, Packed};
+use super::isa::Isa;
 use super::maps::{Maps, Pooling, Rule, linear_taps};
-use super::norm::{Norm, Statistics, set_affine};
+use super::norm::{Measure, Norm, Statistics, set_affine};
 use super::posts::PostOp;
+use super::slabs::ReadySlabs;
 use super::spans::Axis;
+use crate::jobs::Control;
 use crate::memory::schedule::{Kernel, Post, Schedule, Step};
-use crate::network::{Act, Graph, Node, Op, TensorId, Weights};
+use crate::network::{Act, Graph, Node, Op, TensorId, Weights, facts, shapes};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A step ready to run.
 pub(super) enum Ready {
@@ -18,7 +25,12 @@ pub(super) enum Ready {
     },
     Conv(Box<Conv>),
     Norm(Box<Norm>),
+    /// Sums of a norm that is applied later.
+    Measure(Box<Measure>),
+    /// A norm with sums that were measured before.
+    Apply(Box<Norm>),
     Maps(Box<Maps>),
+    Slabs(Box<ReadySlabs>),
     /// Mean over space: source and target places, channels, voxels, bricks, scratch.
     GlobalAverage {
         source: Place,
@@ -31,6 +43,43 @@ pub(super) enum Ready {
     Outputs,
 }
 
+impl Ready {
+    /// The places of a step inside slabs, in the order of [`super::slabs`].
+    pub(super) fn places(&mut self, f: &mut dyn FnMut(&mut Place)) {
+        match self {
+            Self::Conv(conv) => conv.places(f),
+            Self::Norm(norm) | Self::Apply(norm) => norm.places(f),
+            Self::Measure(measure) => measure.places(f),
+            Self::Maps(maps) => maps.places(f),
+            _ => {}
+        }
+    }
+
+    /// Runs a step inside slabs, bound to one window, for some planes.
+    pub(super) fn run_planes(
+        &mut self,
+        isa: Isa,
+        window: usize,
+        planes: Range<usize>,
+        control: &Control,
+    ) {
+        match self {
+            Self::Conv(conv) => conv.run_planes(isa, 0, planes, control),
+            Self::Norm(norm) | Self::Apply(norm) => {
+                norm.apply_planes(isa, (0, window), planes, control);
+            }
+            Self::Measure(measure) => {
+                measure.run_planes(isa, (measure.source, window), planes, control);
+            }
+            Self::Maps(maps) => maps.run_planes(isa, 0, planes, control),
+            _ => {}
+        }
+    }
+}
+
+/// Packed weights by what they are made from.
+pub(super) type PackedWeights = BTreeMap<Vec<TensorId>, Arc<Packed>>;
+
 /// Factor, shift and mean per channel.
 type BatchNorm = (Vec<f64>, Vec<f64>, Vec<f64>);
 
@@ -39,11 +88,25 @@ pub(super) struct Preparing<'a> {
     pub(super) schedule: &'a Schedule,
     pub(super) weights: &'a Weights,
     pub(super) places: &'a [Place],
+    /// Weights packed so far: a convolution used twice is packed once.
+    pub(super) packed: RefCell<PackedWeights>,
 }
 
 /// The places of all planned tensors.
 pub(super) fn places(arena: &mut Arena, schedule: &Schedule) -> Vec<Place> {
     schedule.tensors.iter().map(|t| arena.place(t)).collect()
+}
+
+/// Work of each step in floating point operations, at least 1.
+pub(super) fn work(graph: &Graph, schedule: &Schedule) -> Vec<u64> {
+    let shapes = shapes::infer(graph, &schedule.spatial, schedule.batch).unwrap_or_default();
+    let flops = facts::flops(graph, &shapes);
+    let of = |s: &Step| -> u64 { s.nodes.iter().filter_map(|n| flops.get(*n)).sum() };
+    let inner = |s: &Step| s.slabs.iter().flat_map(|i| &i.steps).map(of).sum::<u64>();
+    let steps = schedule.steps.iter();
+    steps
+        .map(|s| of(s).saturating_add(inner(s)).max(1))
+        .collect()
 }
 
 impl Preparing<'_> {
@@ -61,6 +124,16 @@ impl Preparing<'_> {
                 Ready::Gather { input, place }
             }
             Kernel::Outputs => Ready::Outputs,
+            Kernel::Measure { .. } => self.measure(step)?,
+            Kernel::Apply { node } => {
+                let node = &self.graph.nodes[node];
+                let (group, eps) = self.spatial_norm_of(step, node)?;
+                match self.spatial_norm(step, node, group, eps)? {
+                    Ready::Norm(norm) => Ready::Apply(norm),
+                    other => other,
+                }
+            }
+            Kernel::Slabs => self.slabs(step)?,
             Kernel::Pointwise => self.maps(step, Rule::Same)?,
             Kernel::Node { node, batch_norm } => {
                 self.node(step, &self.graph.nodes[node], batch_norm)?
@@ -85,10 +158,9 @@ impl Preparing<'_> {
                 }
                 Ready::Norm(Box::new(norm))
             }
-            Op::InstanceNorm { eps } => self.spatial_norm(step, node, 1, *eps)?,
-            Op::GroupNorm { groups, eps } => {
-                let group = self.channels(step.sources[0]) / groups;
-                self.spatial_norm(step, node, group, *eps)?
+            Op::InstanceNorm { .. } | Op::GroupNorm { .. } => {
+                let (group, eps) = self.spatial_norm_of(step, node)?;
+                self.spatial_norm(step, node, group, eps)?
             }
             Op::MaxPool {
                 kernel,
@@ -200,7 +272,15 @@ impl Preparing<'_> {
         let Some(weights) = own.first() else {
             return Err(unsupported(node, "it has no weights"));
         };
-        Ok(Ready::Conv(Box::new(Conv::prepare(ConvParts {
+        let mut key = vec![*weights];
+        key.extend(own.get(1));
+        key.extend(
+            batch_norm
+                .iter()
+                .flat_map(|n| self.weights_of(&self.graph.nodes[*n])),
+        );
+        let packed = self.packed.borrow().get(&key).cloned();
+        let conv = Conv::prepare(ConvParts {
             sources: step
                 .sources
                 .iter()
@@ -214,8 +294,59 @@ impl Preparing<'_> {
             weights: self.values(*weights)?,
             bias: own.get(1).map(|b| self.values(*b)).transpose()?,
             fold,
+            packed,
             posts: self.posts(step)?,
-        }))))
+        });
+        self.packed
+            .borrow_mut()
+            .entry(key)
+            .or_insert_with(|| Arc::clone(conv.packed()));
+        Ok(Ready::Conv(Box::new(conv)))
+    }
+
+    /// The steps of slabs.
+    fn slabs(&self, step: &Step) -> Result<Ready, EngineError> {
+        let Some(slabs) = &step.slabs else {
+            return Err(EngineError::Unsupported {
+                engine: "cpu",
+                what: format!("the step {}, which has no slabs", step.name),
+                instead: "plan the network again".to_owned(),
+            });
+        };
+        let ready = slabs
+            .steps
+            .iter()
+            .map(|s| self.step(s))
+            .collect::<Result<_, _>>()?;
+        let tensors = &self.schedule.tensors;
+        Ok(Ready::Slabs(Box::new(ReadySlabs::new(
+            slabs,
+            ready,
+            self.places,
+            tensors,
+        ))))
+    }
+
+    fn measure(&self, step: &Step) -> Result<Ready, EngineError> {
+        let source = step.sources[0];
+        Ok(Ready::Measure(Box::new(Measure {
+            source: self.places[source],
+            scratch: self.scratch(step)?,
+            channels: self.channels(source),
+            voxels: self.spatial(source).iter().product(),
+            bricks: self.bricks(source),
+        })))
+    }
+
+    /// Channels that share their statistics, and what is added to the variance.
+    fn spatial_norm_of(&self, step: &Step, node: &Node) -> Result<(usize, f32), EngineError> {
+        match &node.op {
+            Op::InstanceNorm { eps } => Ok((1, *eps)),
+            Op::GroupNorm { groups, eps } => {
+                Ok((self.channels(step.sources[0]) / (*groups).max(1), *eps))
+            }
+            _ => Err(unsupported(node, "it is no norm over space")),
+        }
     }
 
     /// Factor, shift and mean per channel, in f64.

@@ -79,13 +79,11 @@ unsafe fn portable<const R: usize, const V: usize>(
         let source = sources[seg.source];
         for i in 0..seg.len {
             for (r, row) in out.iter_mut().take(R).enumerate() {
+                let x = source
+                    .start
+                    .wrapping_add(seg.at + voxels[r] * source.channels + i);
                 // SAFETY: the caller's promise for this segment.
-                let x = unsafe {
-                    source
-                        .start
-                        .add(seg.at + voxels[r] * source.channels + i)
-                        .read()
-                };
+                let x = unsafe { x.read() };
                 for (lane, acc) in row[..lanes].iter_mut().enumerate() {
                     // SAFETY: the caller's promise for this segment.
                     let w = unsafe { weights.add((seg.row + i) * lanes + lane).read() };
@@ -125,7 +123,9 @@ mod avx2 {
             unsafe {
                 let mut x: [*const f32; R] = [source.start; R];
                 for r in 0..R {
-                    x[r] = source.start.add(seg.at + voxels[r] * source.channels);
+                    x[r] = source
+                        .start
+                        .wrapping_add(seg.at + voxels[r] * source.channels);
                 }
                 let mut w = weights.add(seg.row * 8 * V);
                 for i in 0..seg.len {
