@@ -110,6 +110,7 @@ impl State {
             C::SetCheckpointing(v) => self.change(|d| d.checkpointing = v),
             C::SetPrecision(v) => self.change(|d| d.precision = v),
             C::SetBatch(v) => self.change(|d| d.batch = v),
+            C::SetMemoryLimit(v) => self.change(|d| d.memory_limit = v),
             C::SetStitchOn(v) => self.change(|d| d.stitch_on = v),
             C::SetDisplay(v) => self.change(|d| d.display = v),
             C::SetEngine(v) => self.change(|d| d.engine = v),

@@ -8,6 +8,7 @@ use super::view::{Filter, Layer, SortBy, Workspace};
 use crate::geometry::{Extent, Plane};
 use crate::memory::Precision;
 use crate::tiling::{Blend, Layout};
+use crate::units::Bytes;
 use std::path::PathBuf;
 
 /// Declares the enum together with the list of its variants, so that a test can hold the table against it.
@@ -112,6 +113,8 @@ commands! {
     SetPrecision(Precision),
     /// Windows per forward pass, or the training batch.
     SetBatch(usize),
+    /// Most bytes of the arena, so that larger windows run in tiles; `None` for whole maps.
+    SetMemoryLimit(Option<Bytes>),
     /// Where outputs are stitched.
     SetStitchOn(StitchOn),
     /// What else the card shows.

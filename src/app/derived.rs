@@ -1,6 +1,6 @@
 //! What follows from the document: windows, exactness, budget, verdicts. Keyed by the hash of its inputs and made again when they differ.
 
-use super::document::WindowLevel;
+use super::document::{Document, Mode, Runtime, WindowLevel};
 use super::fixes;
 pub use super::fixes::Fix;
 use super::mapping::ToLoaded;
@@ -10,8 +10,10 @@ use super::work::{Kind, News};
 use crate::detect::Detection;
 use crate::geometry::{Affine, Axis, BoxF, Extent, VoxelBox};
 use crate::hardware::{BudgetOnCards, Card, CardVerdict};
+use crate::memory::Verdict;
 use crate::memory::budget::BudgetRequest;
 use crate::memory::planner::Planner;
+use crate::network::Model;
 use crate::network::manifest::{Axes, Input};
 use crate::study::{prepared_size, prepared_size_of};
 use crate::tiling::{self, Exactness, Facts, PlanWarning, TilingPlan};
@@ -88,6 +90,30 @@ fn key(parts: &impl serde::Serialize) -> u64 {
     let text = serde_json::to_vec(parts).unwrap_or_default();
     let hash = sha2::Sha256::digest(&text);
     hash.iter().take(8).fold(1, |k, b| (k << 8) | u64::from(*b))
+}
+
+/// What a document asks of memory.
+fn request<'a>(
+    document: &Document,
+    model: &'a Model,
+    roi: Extent,
+    volume: Extent,
+) -> BudgetRequest<'a> {
+    let ours = document.runtime == Runtime::Voxfit && document.mode == Mode::Inference;
+    BudgetRequest {
+        volume: Some(volume),
+        runtime: document.runtime,
+        mode: document.mode,
+        precision: document.precision,
+        batch: document.batch,
+        optimizer: document.optimizer,
+        checkpointing: document.checkpointing,
+        stitch_on: document.stitch_on,
+        display: document.display,
+        axes: model.manifest.input.axes,
+        memory_limit: document.memory_limit.filter(|_| ours),
+        ..BudgetRequest::new(&model.graph, roi)
+    }
 }
 
 impl State {
@@ -213,7 +239,7 @@ impl State {
                 &d.card_in_focus,
             ),
             (d.runtime, d.mode, d.optimizer, d.checkpointing, d.precision),
-            (d.batch, d.stitch_on, d.display),
+            (d.batch, d.stitch_on, d.display, d.memory_limit),
         ));
         if new_key == self.derived.budget_key {
             return;
@@ -237,19 +263,7 @@ impl State {
         let document = d.clone();
         self.derived.budget_key = new_key;
         self.spawn(Kind::Budget, "Budget", move |_, out| {
-            let request = BudgetRequest {
-                volume: Some(volume),
-                runtime: document.runtime,
-                mode: document.mode,
-                precision: document.precision,
-                batch: document.batch,
-                optimizer: document.optimizer,
-                checkpointing: document.checkpointing,
-                stitch_on: document.stitch_on,
-                display: document.display,
-                axes: model.manifest.input.axes,
-                ..BudgetRequest::new(&model.graph, roi)
-            };
+            let request = request(&document, &model, roi, volume);
             let made = Planner::new(&model.graph)
                 .budget(&request)
                 .map(|b| {
@@ -261,6 +275,46 @@ impl State {
         });
     }
 
+    /// Asks what running the window in tiles would take, on a thread: a search.
+    fn derive_tile_fix(&mut self, card: &CardVerdict) {
+        let (Some(network), Some(plan)) = (self.network.info(), self.derived.plan()) else {
+            return;
+        };
+        if card.verdict == Verdict::Fits || self.jobs.has(Kind::Tiles) {
+            // One at a time: what comes too late starts the next.
+            return;
+        }
+        let (key, free) = (self.derived.budget_key, card.free);
+        let (roi, volume) = (plan.roi, plan.volume);
+        let (model, document) = (Arc::clone(&network.model), self.document.clone());
+        self.spawn(Kind::Tiles, "Tiles", move |_, out| {
+            let request = request(&document, &model, roi, volume);
+            let fix = Planner::new(&model.graph).tile_fix(&request, Some(free));
+            let _closed = out.send(News::TileFix(key, fix.map(Box::new)));
+        });
+    }
+
+    /// Takes the fix in, behind those that change no bit; when the plan is another by now, asks again.
+    pub(super) fn take_tile_fix(&mut self, of: u64, fix: Option<Box<crate::memory::budget::Fix>>) {
+        let focus = self.document.card_in_focus.clone();
+        let card = self.derived.budget.as_ref().and_then(|b| {
+            let cards = &b.as_ref().ok()?.cards;
+            let in_focus = cards.iter().find(|c| Some(&c.id) == focus.as_ref());
+            in_focus.or_else(|| cards.first()).cloned()
+        });
+        let Some(card) = card else {
+            return;
+        };
+        if of != self.derived.budget_key {
+            self.jobs.drop_kind(Kind::Tiles);
+            self.derive_tile_fix(&card);
+        } else if let Some(fix) = fix {
+            let fixes = &mut self.derived.fixes;
+            let at = fixes.partition_point(|f| !f.changes_bits);
+            fixes.insert(at, fixes::one(&fix, card.free, self.document.roi_size));
+        }
+    }
+
     /// Takes a budget in, unless its inputs are no longer those of the plan.
     pub(super) fn take_budget(&mut self, of: u64, budget: Result<Arc<BudgetOnCards>, String>) {
         if of != self.derived.budget_key {
@@ -270,6 +324,10 @@ impl State {
         self.derived.fixes = budget
             .as_ref()
             .map_or_else(|_none| Vec::new(), |b| fixes::of(b, self.document.roi_size));
+        if let Some(first) = budget.as_ref().ok().and_then(|b| b.cards.first()) {
+            let first = first.clone();
+            self.derive_tile_fix(&first);
+        }
         self.derived.budget = Some(budget.map(|b| {
             let mut b = Arc::unwrap_or_clone(b);
             let place = |id: &String| {

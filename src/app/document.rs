@@ -4,6 +4,7 @@ use crate::geometry::Extent;
 use crate::memory::Precision;
 pub use crate::memory::budget::{Display, Mode, Optimizer, Runtime, StitchOn};
 use crate::tiling::{Blend, Layout, TilingSpec};
+use crate::units::Bytes;
 pub use crate::volume::WindowLevel;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,8 @@ pub struct Document {
     pub precision: Precision,
     /// Inference: windows per forward pass; training: batch size.
     pub batch: usize,
+    /// Most bytes of the arena: larger windows run in tiles. `None`: with whole maps, whatever that takes.
+    pub memory_limit: Option<Bytes>,
     /// Where outputs are stitched.
     pub stitch_on: StitchOn,
     /// What else the card shows.
@@ -99,6 +102,7 @@ impl Default for Document {
             checkpointing: false,
             precision: Precision::default(),
             batch: 1,
+            memory_limit: None,
             stitch_on: StitchOn::default(),
             display: Display::default(),
             cards: ["rtx-5070-ti", "a100-40gb", "rtx-6000-ada"]
@@ -234,6 +238,12 @@ impl Document {
             );
             say("blend", lower(&older.blend), lower(&self.blend));
         }
+        let limit = |l: Option<Bytes>| l.map_or_else(|| "none".to_owned(), |b| b.to_string());
+        say(
+            "memory limit",
+            limit(older.memory_limit),
+            limit(self.memory_limit),
+        );
         say("layout", lower(&older.layout), lower(&self.layout));
         say("precision", lower(&older.precision), lower(&self.precision));
         say("engine", lower(&older.engine), lower(&self.engine));

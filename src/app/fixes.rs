@@ -33,19 +33,22 @@ pub(super) fn of(b: &BudgetOnCards, roi: [i64; 3]) -> Vec<Fix> {
     b.budget
         .fixes
         .iter()
-        .map(|f| Fix {
-            title: f.change.clone(),
-            command: f.sets.map(|s| command(s, roi)),
-            changes_bits: f.changes_bits,
-            required: (f.required_low, f.required),
-            verdict: judge(
-                Part::range(f.required_low, f.required, Source::Planned),
-                card.free,
-            ),
-            free: card.free,
-            exactness: f.exactness.clone(),
-        })
+        .map(|f| one(f, card.free, roi))
         .collect()
+}
+
+/// One fix of the planner on a card with so much free.
+pub(super) fn one(f: &crate::memory::budget::Fix, free: Bytes, roi: [i64; 3]) -> Fix {
+    let required = Part::range(f.required_low, f.required, Source::Planned);
+    Fix {
+        title: f.change.clone(),
+        command: f.sets.map(|s| command(s, roi)),
+        changes_bits: f.changes_bits,
+        required: (f.required_low, f.required),
+        verdict: judge(required, free),
+        free,
+        exactness: f.exactness.clone(),
+    }
 }
 
 /// The command that a fix stands for; axes of the roi that it leaves alone stay as typed.
@@ -57,6 +60,7 @@ fn command(sets: Sets, roi: [i64; 3]) -> Command {
         Sets::Optimizer(v) => Command::SetOptimizer(v),
         Sets::Batch(v) => Command::SetBatch(v),
         Sets::Precision(v) => Command::SetPrecision(v),
+        Sets::MemoryLimit(v) => Command::SetMemoryLimit(Some(v)),
         Sets::RoiSize(axes) => Command::SetRoi(std::array::from_fn(|a| {
             axes[a].map_or(roi[a], |n| i64::try_from(n).unwrap_or(i64::MAX))
         })),

@@ -73,8 +73,9 @@ impl State {
         let Some(run) = self.run.as_mut().filter(|run| run.job == r.id) else {
             return false;
         };
-        let moved = (run.done, run.total) != (done, total);
-        (run.done, run.total) = (done, total);
+        let percent = super::work::percent(&r.job.control);
+        let moved = (run.done, run.total, run.percent) != (done, total, percent);
+        (run.done, run.total, run.percent) = (done, total, percent);
         if !open {
             self.run = None;
         }
@@ -125,6 +126,7 @@ impl State {
             }
             News::Engines(engines) => self.engines = engines.into_iter().map(Into::into).collect(),
             News::Budget(key, budget) => self.take_budget(key, budget),
+            News::TileFix(key, fix) => self.take_tile_fix(key, fix),
             News::Ran(document, Ok(result)) => self.take_run(*document, *result),
             News::Ran(_, Err(None)) => {
                 self.say(Severity::Info, "Run cancelled", "nothing was kept of it");

@@ -123,6 +123,13 @@ pub(super) fn overlap(text: &str, _: &State) -> Parsed {
     overlap_entries(text).map(Command::SetOverlap)
 }
 
+pub(super) fn memory_limit(text: &str, _: &State) -> Parsed {
+    if matches!(text.trim(), "" | "none" | "-") {
+        return Ok(Command::SetMemoryLimit(None));
+    }
+    bytes(text).map(|b| Command::SetMemoryLimit(Some(b)))
+}
+
 /// Bytes as typed: a count, or a number with KiB, MiB or GiB.
 pub fn bytes(text: &str) -> Result<Bytes, String> {
     let wrong = || format!("a memory size is a number of bytes or such as 8 GiB; found \"{text}\"");

@@ -141,6 +141,8 @@ pub struct RunProgress {
     pub done: u64,
     /// Windows (or steps) in all.
     pub total: u64,
+    /// The share that is done, parts of a window among it, in percent.
+    pub percent: Option<u8>,
 }
 
 /// A finished run with the plan that it was made by.

@@ -29,6 +29,8 @@ pub struct JobInfo {
     pub done: u64,
     /// Steps in all; 0 while unknown.
     pub total: u64,
+    /// The share that is done, parts of a step among it, in percent.
+    pub percent: Option<u8>,
     /// Whether a stop was asked for.
     pub cancelling: bool,
 }
@@ -60,6 +62,8 @@ pub(super) enum News {
     Engines(Vec<EngineInfo>),
     /// A budget was made, for this key.
     Budget(u64, Result<Arc<BudgetOnCards>, String>),
+    /// What running the window in tiles takes, for the budget of that key.
+    TileFix(u64, Option<Box<crate::memory::budget::Fix>>),
     /// A run ended; the error is a sentence, or nothing when it was cancelled.
     Ran(Box<Document>, Result<Box<RunResult>, Option<String>>),
 }
@@ -73,6 +77,7 @@ pub(super) enum Kind {
     Network,
     Run,
     Budget,
+    Tiles,
     Other,
 }
 
@@ -102,7 +107,7 @@ impl Jobs {
     pub(super) fn list(&self) -> Vec<JobInfo> {
         self.running
             .iter()
-            .filter(|r| r.kind != Kind::Budget)
+            .filter(|r| !matches!(r.kind, Kind::Budget | Kind::Tiles))
             .map(|r| {
                 let (done, total) = r.job.control.progress();
                 JobInfo {
@@ -110,6 +115,7 @@ impl Jobs {
                     name: r.job.name.clone(),
                     done,
                     total,
+                    percent: percent(&r.job.control),
                     cancelling: r.job.control.is_cancelled(),
                 }
             })
@@ -131,6 +137,12 @@ impl Jobs {
     pub(super) fn has(&self, kind: Kind) -> bool {
         self.running.iter().any(|r| r.kind == kind)
     }
+}
+
+/// The share of a job that is done, in whole percent.
+pub(super) fn percent(control: &Control) -> Option<u8> {
+    let share = control.fraction()?;
+    (0..=100_u8).rev().find(|p| f64::from(*p) <= share * 100.0)
 }
 
 impl State {
@@ -225,6 +237,7 @@ impl State {
                 job: id,
                 done: 0,
                 total: 0,
+                percent: None,
             });
         }
     }
@@ -281,6 +294,7 @@ fn run(
         batch: document.batch,
         precision: document.precision,
         allow_single_pass,
+        memory_limit: document.memory_limit,
     };
     let mut engine: Box<dyn Engine> = match document.engine {
         EngineChoice::Cuda => {

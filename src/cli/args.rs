@@ -5,6 +5,7 @@ use crate::geometry::Extent;
 use crate::memory::Precision;
 use crate::memory::budget::{Display, Mode, Optimizer, Runtime, StitchOn};
 use crate::tiling::{Blend, Layout, parse_overlap, parse_roi};
+use crate::units::Bytes;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -207,6 +208,9 @@ pub(super) struct ForwardArgs {
     /// Threads of the CPU engine; 0 takes all cores.
     #[arg(long, default_value = "0", value_parser = parse_threads, allow_hyphen_values = true)]
     pub(super) threads: usize,
+    /// Most bytes of the arena, such as 3865470566 or "3.6 GiB": a window that needs more runs in tiles.
+    #[arg(long, value_parser = crate::app::parse::bytes)]
+    pub(super) memory_limit: Option<Bytes>,
     /// The best of so many passes after one uncounted.
     #[arg(long, default_value_t = 1)]
     pub(super) repeat: usize,
@@ -315,6 +319,12 @@ pub(super) struct BudgetArgs {
     /// Activations are computed twice and kept once.
     #[arg(long)]
     pub(super) checkpointing: bool,
+    /// Most bytes of the arena, such as 3865470566 or "3.6 GiB": a window that needs more runs in tiles.
+    #[arg(long, value_parser = crate::app::parse::bytes)]
+    pub(super) memory_limit: Option<Bytes>,
+    /// The window in tiles, as far as that goes without computing anything twice.
+    #[arg(long, conflicts_with = "memory_limit")]
+    pub(super) tiles: bool,
     #[arg(long, value_enum, default_value = "host")]
     pub(super) stitch_on: StitchWord,
     /// What else the card shows.
@@ -396,6 +406,9 @@ pub(super) struct RunArgs {
     pub(super) engine: String,
     #[arg(long, value_enum, default_value = "fp32")]
     pub(super) precision: PrecisionWord,
+    /// Most bytes of the arena, such as 3865470566 or "3.6 GiB": a window that needs more runs in tiles.
+    #[arg(long, value_parser = crate::app::parse::bytes)]
+    pub(super) memory_limit: Option<Bytes>,
     /// One window may cover the whole volume, in this run.
     #[arg(long)]
     pub(super) allow_single_pass: bool,

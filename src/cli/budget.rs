@@ -8,6 +8,7 @@ use crate::hardware::{BudgetOnCards, Card, Catalogue, verdict_words};
 use crate::memory::Verdict;
 use crate::memory::budget::{BudgetRequest, PartName};
 use crate::memory::planner::Planner;
+use crate::memory::schedule::Tiles;
 use crate::network::{self, Model, facts};
 use crate::study::prepared_size;
 use crate::tiling::Facts;
@@ -63,10 +64,14 @@ fn make(args: &BudgetArgs, model: &Model, cards: &[&Card]) -> Result<BudgetOnCar
         stitch_on: args.stitch_on.into(),
         display: args.display.into(),
         axes: model.manifest.input.axes,
+        memory_limit: args.memory_limit,
+        tiles: args.tiles,
         ..BudgetRequest::new(&model.graph, roi_size)
     };
     let budget = Planner::new(&model.graph).budget(&request)?;
-    Ok(BudgetOnCards::new(&request, budget, cards))
+    let mut made = BudgetOnCards::new(&request, budget, cards);
+    made.add_tiles(&request);
+    Ok(made)
 }
 
 /// The roi with 0 entries filled in from the volume.
@@ -126,6 +131,9 @@ fn print(args: &BudgetArgs, made: &BudgetOnCards, cards: &[&Card]) {
         b.timeline.len(),
         b.peak_step.node
     ));
+    if let Some(tiles) = &b.tiles {
+        print_tiles(tiles, b.arena.unwrap_or_default());
+    }
     output::say(&format!("host {} GiB", gib(b.host_peak)));
     output::say("");
     let rows: Vec<Vec<String>> = made
@@ -165,5 +173,51 @@ fn print(args: &BudgetArgs, made: &BudgetOnCards, cards: &[&Card]) {
     }
     for c in &b.cliffs {
         output::warn(&c.text);
+    }
+}
+
+/// What tiles save and cost, segment by segment.
+fn print_tiles(tiles: &Tiles, arena: Bytes) {
+    let done_again = if tiles.recompute_flops == 0 {
+        "nothing is computed twice".to_owned()
+    } else {
+        format!(
+            "{:.1} % of the work is done again ({:.2} TFLOP)",
+            tiles.recompute_percent,
+            tiles.recompute_flops as f64 / 1e12
+        )
+    };
+    output::say(&format!(
+        "in tiles: {:.2} GiB of arena in place of {:.2}; {done_again}",
+        arena.as_gib(),
+        tiles.untiled.as_gib()
+    ));
+    let rows: Vec<Vec<String>> = tiles
+        .segments
+        .iter()
+        .map(|s| {
+            vec![
+                (s.step + 1).to_string(),
+                s.name.clone(),
+                s.operations.to_string(),
+                s.slabs.to_string(),
+                format!("{:.2}", s.kept.as_gib()),
+                format!("{:.2}", s.recompute_flops as f64 / 1e12),
+            ]
+        })
+        .collect();
+    output::table(
+        &[
+            ("step", Align::Right),
+            ("in slabs", Align::Left),
+            ("operations", Align::Right),
+            ("slabs", Align::Right),
+            ("kept GiB", Align::Right),
+            ("again TFLOP", Align::Right),
+        ],
+        &rows,
+    );
+    for norm in &tiles.statistics_passes {
+        output::say(&format!("a statistics pass of its own: {norm}"));
     }
 }

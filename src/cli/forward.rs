@@ -53,12 +53,13 @@ pub(super) fn run(args: &ForwardArgs, json: bool) -> Result<u8, Failure> {
         let mut engine = pick(&args.engine, args.threads)?;
         let weights = model.weights()?;
         let graph = Arc::new(model.graph.clone());
-        let done = engine::forward(
+        control.set_total(1);
+        let done = engine::forward_within(
             engine.as_mut(),
-            &graph,
-            weights,
+            (&graph, weights),
             &input,
             args.repeat,
+            args.memory_limit,
             control,
         )?;
         Ok::<_, Failure>(done)

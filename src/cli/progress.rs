@@ -73,7 +73,7 @@ pub(super) fn writing<T: Send, E: Into<Failure> + Send>(
 fn show(what: &str, control: &Control, finished: impl Fn() -> bool) {
     let terminal = std::io::stderr().is_terminal();
     let start = Instant::now();
-    let (mut drawn, mut last, mut printed) = (false, (0, 0), Instant::now());
+    let (mut drawn, mut last, mut printed) = (false, ((0, 0), 0.0), Instant::now());
     while !finished() {
         std::thread::sleep(Duration::from_millis(
             if start.elapsed().as_millis() < 100 {
@@ -85,7 +85,8 @@ fn show(what: &str, control: &Control, finished: impl Fn() -> bool) {
         if interrupted().load(Ordering::Relaxed) {
             control.cancel();
         }
-        let now = control.progress();
+        let percent = control.fraction().map_or(0.0, |f| (f * 100.0).floor());
+        let now = (control.progress(), percent);
         let every = Duration::from_secs(if terminal { 0 } else { 5 });
         if now == last || start.elapsed() < Duration::from_millis(400) || printed.elapsed() < every
         {
@@ -94,8 +95,8 @@ fn show(what: &str, control: &Control, finished: impl Fn() -> bool) {
         last = now;
         printed = Instant::now();
         let line = match now {
-            (done, 0) => format!("{what}: {done}"),
-            (done, total) => format!("{what}: {done}/{total}"),
+            ((done, 0), _) => format!("{what}: {done}"),
+            ((done, total), percent) => format!("{what}: {done}/{total}, {percent:.0} %"),
         };
         let mut err = std::io::stderr().lock();
         let _closed = if terminal {

@@ -142,6 +142,7 @@ fn spec(args: &RunArgs, model: &Model) -> Result<(RunSpec, bool), Failure> {
             .tiling_spec()
             .map_err(|e| Failure::new(super::failure::DATA, e.to_string()))?;
         spec.batch = plan.batch;
+        spec.memory_limit = plan.memory_limit;
         straight |= plan.straight_grid;
     }
     let defaults: TilingSpec = spec.tiling;
@@ -154,6 +155,7 @@ fn spec(args: &RunArgs, model: &Model) -> Result<(RunSpec, bool), Failure> {
         ));
     }
     spec.allow_single_pass = args.allow_single_pass;
+    spec.memory_limit = args.memory_limit.or(spec.memory_limit);
     Ok((spec, straight))
 }
 
@@ -190,6 +192,12 @@ fn print(r: &RunResult, out: &Path) {
         r.memory.allocated,
         r.exactness.verdict
     ));
+    if let Some(tiles) = r.memory.tiles {
+        output::say(&format!(
+            "in tiles: {} with every map whole, {:.1} % of the work done again",
+            tiles.untiled, tiles.recompute_percent
+        ));
+    }
     let rows: Vec<Vec<String>> = r
         .detections
         .iter()

@@ -1,7 +1,7 @@
 //! Stages in tiles give the bits of whole maps, in the bytes that were planned, and stop when asked.
 
 use super::cpu::CpuEngine;
-use super::{Engine, Forward, Tensor, forward_within};
+use super::{Engine as _, Forward, Tensor, forward_within};
 use crate::jobs::Control;
 use crate::memory::{Precision, schedule, tiles};
 use crate::network::builder::{Builder, Conv};
@@ -29,7 +29,7 @@ fn network(dice: &mut Dice, norms: bool) -> Graph {
     let mut x = b.conv("first", x, Conv::new(width, &kernel));
     let mut skips = Vec::new();
     for level in 0..2 {
-        for i in 0..1 + dice.roll(2) {
+        for i in 0..=dice.roll(2) {
             let at = format!("down{level}.{i}");
             let y = b.conv(&at, x, Conv::k3(width));
             let y = norm(&mut b, dice, norms, &format!("{at}.n"), y);
@@ -196,12 +196,15 @@ fn the_lung_nodule_network_gives_the_same_bits_in_tiles_and_answers_a_cancel_ins
     }
     let control = Control::new();
     let stop = control.clone();
-    let waiting = std::thread::spawn(move || {
-        while stop.fraction().unwrap_or(0.0) < 0.05 {
-            std::thread::yield_now();
-        }
-        stop.cancel();
-    });
+    let waiting = std::thread::Builder::new()
+        .name("stop".to_owned())
+        .spawn(move || {
+            while stop.fraction().unwrap_or(0.0) < 0.05 {
+                std::thread::yield_now();
+            }
+            stop.cancel();
+        })
+        .unwrap();
     control.set_total(1);
     let mut engine = CpuEngine::new(1).unwrap();
     let stopped = forward_within(

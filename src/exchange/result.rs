@@ -109,7 +109,7 @@ impl From<[Vec<usize>; 3]> for Starts {
 }
 
 /// The arena, planned beside what was there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryRecord {
     /// Bytes that the plan said.
     pub planned: Bytes,
@@ -117,6 +117,18 @@ pub struct MemoryRecord {
     pub allocated: Bytes,
     /// The highest byte that a step used.
     pub measured_peak: Bytes,
+    /// What running in tiles saved and cost; `None` when every map was whole.
+    #[serde(default)]
+    pub tiles: Option<TilesRecord>,
+}
+
+/// What running in tiles saved and cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TilesRecord {
+    /// The arena with every map whole.
+    pub untiled: Bytes,
+    /// Floating point operations done again, in percent of one pass.
+    pub recompute_percent: f64,
 }
 
 /// Seam planes by their place in the prepared volume: p lies between voxels p - 1 and p.

@@ -58,6 +58,23 @@ impl BudgetOnCards {
     }
 }
 
+impl BudgetOnCards {
+    /// Adds the fix "the same window in tiles" behind those that change no bit, for the first card when the plan does not
+    /// fit it. A search of its own, which may take a second.
+    pub fn add_tiles(&mut self, request: &BudgetRequest<'_>) {
+        let target = self
+            .cards
+            .first()
+            .and_then(|c| (c.verdict != Verdict::Fits).then_some(c.free));
+        let Some(fix) = Planner::new(request.graph).tile_fix(request, target) else {
+            return;
+        };
+        let fixes = &mut self.budget.fixes;
+        let at = fixes.partition_point(|f| !f.changes_bits);
+        fixes.insert(at, fix);
+    }
+}
+
 /// The rule alone: over if the low end does not fit, tight if only the low end does or little is left, else fits.
 pub fn judge(required: Part, free: Bytes) -> Verdict {
     if required.low > free {
@@ -124,7 +141,13 @@ pub fn verdict_words(v: &CardVerdict) -> String {
 pub fn largest_batch(request: &BudgetRequest<'_>, card: &Card) -> Option<u64> {
     let planner = Planner::new(request.graph);
     let fits = |batch: usize| -> Option<bool> {
-        let changed = BudgetRequest { batch, ..*request };
+        // How far tiles would go is a search for each batch: the answer is for whole maps.
+        let changed = BudgetRequest {
+            batch,
+            memory_limit: None,
+            tiles: false,
+            ..*request
+        };
         let sketch = planner.sketch(&changed).ok()?;
         let free = card
             .usable()

@@ -2,6 +2,7 @@
 //! Keys of the JSON are those of `voxfit budget --json`.
 
 use super::planner::Planner;
+use super::schedule::Tiles;
 use super::{MemoryError, Part, Precision, Source, parts};
 use crate::geometry::Extent;
 use crate::network::Graph;
@@ -97,6 +98,10 @@ pub struct BudgetRequest<'a> {
     pub display: Display,
     /// Order of the tensor's axes.
     pub axes: Axes,
+    /// Most bytes of our arena: a window that needs more runs in tiles.
+    pub memory_limit: Option<Bytes>,
+    /// Whether a window runs in tiles, as far as that goes without computing anything twice.
+    pub tiles: bool,
 }
 
 impl<'a> BudgetRequest<'a> {
@@ -115,6 +120,8 @@ impl<'a> BudgetRequest<'a> {
             stitch_on: StitchOn::Host,
             display: Display::Headless,
             axes: Axes::Xyz,
+            memory_limit: None,
+            tiles: false,
         }
     }
 }
@@ -318,6 +325,8 @@ pub enum Sets {
     Checkpointing(bool),
     /// The optimizer.
     Optimizer(Optimizer),
+    /// Most bytes of the arena; what is larger runs in tiles.
+    MemoryLimit(Bytes),
 }
 
 impl Sets {
@@ -331,6 +340,7 @@ impl Sets {
             Self::Precision(_) => "precision",
             Self::Checkpointing(_) => "checkpointing",
             Self::Optimizer(_) => "optimizer",
+            Self::MemoryLimit(_) => "tiles",
         }
     }
 }
@@ -338,7 +348,7 @@ impl Sets {
 /// One way to need less.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fix {
-    /// The knob: `runtime`, `stitch_on`, `batch`, `roi_size`, `precision`, `checkpointing`, `optimizer`, `width`.
+    /// The knob: `runtime`, `stitch_on`, `batch`, `roi_size`, `precision`, `checkpointing`, `optimizer`, `width`, `tiles`.
     pub knob: String,
     /// The change in words, such as "roi z 192 -> 64".
     pub change: String,
@@ -388,6 +398,9 @@ pub struct Budget {
     pub host_parts: Vec<(String, Part)>,
     /// Tensors of the timeline.
     pub tensors: Vec<LiveTensor>,
+    /// What running the window in tiles saves and costs; `None` when every map is whole.
+    #[serde(default)]
+    pub tiles: Option<Tiles>,
 }
 
 /// The budget of a plan: parts, timeline, traps, elasticities and ways to need less.
@@ -429,11 +442,18 @@ impl Planner<'_> {
             fixes: Vec::new(),
             host_parts,
             tensors: outcome.tensors,
+            tiles: outcome.tiles,
         })
     }
 
     /// Ways to need less, each with what it then requires; with a target, the least change that gets under it.
     pub fn fixes(&self, request: &BudgetRequest<'_>, target: Option<Bytes>) -> Vec<Fix> {
         super::fixes::fixes(self, request, target)
+    }
+
+    /// The same window in tiles, at the least work that gets under the target, or without a target with no work twice;
+    /// `None` when that gains nothing. Takes longer than the other fixes: a search.
+    pub fn tile_fix(&self, request: &BudgetRequest<'_>, target: Option<Bytes>) -> Option<Fix> {
+        super::fixes::tile_fix(self, request, target)
     }
 }

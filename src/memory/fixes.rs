@@ -14,6 +14,7 @@ use crate::units::Bytes;
 /// d log(bytes) / d log(knob) of input and activations, by planning the next larger value of each knob.
 pub(super) fn elasticities(planner: &Planner<'_>, request: &BudgetRequest<'_>) -> Elasticities {
     let moving = |p: &Parts| (p.activations.high.0.saturating_add(p.input.high.0)) as f64;
+    let request = &whole_maps(request);
     let Ok(here) = planner.sketch(request).map(|p| moving(&p)) else {
         return Elasticities::default();
     };
@@ -69,6 +70,58 @@ fn stride(planner: &Planner<'_>, request: &BudgetRequest<'_>) -> [usize; 3] {
         out[axis] = (*s).max(1);
     }
     out
+}
+
+/// The same question with every map whole: what a knob changes is told without tiles beside it.
+fn whole_maps<'a>(request: &BudgetRequest<'a>) -> BudgetRequest<'a> {
+    BudgetRequest {
+        memory_limit: None,
+        tiles: false,
+        ..*request
+    }
+}
+
+/// The same window in tiles. With a target, the arena gets what the other parts leave of it.
+pub(super) fn tile_fix(
+    planner: &Planner<'_>,
+    request: &BudgetRequest<'_>,
+    target: Option<Bytes>,
+) -> Option<Fix> {
+    let ours = request.runtime == Runtime::Voxfit && request.mode == Mode::Inference;
+    if !ours || request.tiles || request.memory_limit.is_some() {
+        return None;
+    }
+    let parts = planner.sketch(request).ok()?;
+    let arena = parts.activations.high.saturating_add(parts.input.high);
+    let rest = parts.required().high.saturating_sub(arena);
+    let changed = match target {
+        Some(target) => BudgetRequest {
+            memory_limit: Some(target.saturating_sub(rest)),
+            ..*request
+        },
+        None => BudgetRequest {
+            tiles: true,
+            ..*request
+        },
+    };
+    let outcome = planner.outcome(&changed, false).ok()?;
+    let (tiles, limit) = (outcome.tiles?, outcome.arena?);
+    let required = outcome.parts.required();
+    let exactness = if tiles.recompute_flops == 0 {
+        "exact, no extra work".to_owned()
+    } else {
+        format!("exact, +{:.1} % work", tiles.recompute_percent)
+    };
+    Some(Fix {
+        knob: Sets::MemoryLimit(limit).knob().to_owned(),
+        change: "run the window in tiles".to_owned(),
+        sets: Some(Sets::MemoryLimit(limit)),
+        changes_bits: false,
+        required: required.high,
+        required_low: required.low,
+        seconds: None,
+        exactness,
+    })
 }
 
 struct Finder<'p, 'a> {
@@ -131,6 +184,7 @@ pub(super) fn fixes(
     let Ok(parts) = planner.sketch(request) else {
         return Vec::new();
     };
+    let request = &whole_maps(request);
     let mut finder = Finder {
         planner,
         found: Vec::new(),

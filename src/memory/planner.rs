@@ -5,7 +5,8 @@ use super::budget::{
     BudgetRequest, LiveTensor, Mode, Optimizer, Parts, PeakStep, Runtime, StitchOn, TimelineStep,
 };
 use super::pytorch::{self, EagerOptions, Frames, Workspace};
-use super::{MemoryError, Part, Precision, Source, parts, schedule};
+use super::schedule::Tiles;
+use super::{MemoryError, Part, Precision, Source, parts, tiles};
 use crate::network::{Graph, facts, shapes};
 use crate::units::Bytes;
 
@@ -31,6 +32,7 @@ pub(super) struct Outcome {
     pub(super) tensors: Vec<LiveTensor>,
     pub(super) workspace: Workspace,
     pub(super) outputs: Vec<Vec<usize>>,
+    pub(super) tiles: Option<Tiles>,
 }
 
 impl<'a> Planner<'a> {
@@ -75,7 +77,11 @@ impl<'a> Planner<'a> {
             });
         }
         let spatial = parts::spatial(request);
-        let plan = schedule::plan(self.graph, &spatial, request.batch, request.precision)?;
+        let (batch, precision) = (request.batch, request.precision);
+        let plan = match request.memory_limit {
+            None if request.tiles => tiles::plan_in_tiles(self.graph, &spatial, batch, precision)?,
+            limit => tiles::plan_under(self.graph, &spatial, batch, precision, limit)?,
+        };
         let place = |at: &usize| plan.tensors.get(*at);
         let input: Bytes = plan.inputs.iter().filter_map(place).map(|t| t.bytes).sum();
         let outputs: Vec<Vec<usize>> = plan
@@ -112,6 +118,7 @@ impl<'a> Planner<'a> {
             tensors: Vec::new(),
             workspace: Workspace::default(),
             outputs,
+            tiles: plan.tiles.clone(),
         };
         if detail {
             outcome.timeline = plan
@@ -127,7 +134,11 @@ impl<'a> Planner<'a> {
                 .tensors
                 .iter()
                 .map(|t| LiveTensor {
-                    name: t.name.clone(),
+                    name: match t.planes {
+                        Some(1) => format!("{}, 1 plane", t.name),
+                        Some(n) => format!("{}, {n} planes", t.name),
+                        None => t.name.clone(),
+                    },
                     shape: t.shape.clone(),
                     bytes: t.bytes,
                     born: t.first,
@@ -140,6 +151,13 @@ impl<'a> Planner<'a> {
     }
 
     fn pytorch(&self, request: &BudgetRequest<'_>, detail: bool) -> Result<Outcome, MemoryError> {
+        if request.tiles || request.memory_limit.is_some() {
+            return Err(MemoryError::Unsupported {
+                what: "PyTorch cannot run a window in tiles".to_owned(),
+                instead: "leave the limit and the tiles out, or choose the Voxfit runtime"
+                    .to_owned(),
+            });
+        }
         let spatial = parts::spatial(request);
         let shapes = shapes::infer(self.graph, &spatial, request.batch).map_err(|e| {
             MemoryError::Shapes {
@@ -218,6 +236,7 @@ impl<'a> Planner<'a> {
             tensors: Vec::new(),
             workspace,
             outputs,
+            tiles: None,
         };
         if detail {
             outcome.timeline = trace

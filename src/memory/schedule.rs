@@ -37,7 +37,7 @@ pub struct Schedule {
 }
 
 /// What a schedule in tiles saves and costs. A tile is a slab of planes along the first axis of the tensor.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tiles {
     /// The arena with every map whole.
     pub untiled: Bytes,
@@ -45,6 +45,8 @@ pub struct Tiles {
     pub flops: u64,
     /// Floating point operations that tiles do again.
     pub recompute_flops: u64,
+    /// The same in percent of one pass with every map whole.
+    pub recompute_percent: f64,
     /// The segments that run slab by slab.
     pub segments: Vec<Segment>,
     /// Norms over space whose input is not kept: their statistics are a pass of their own.
@@ -68,13 +70,6 @@ pub struct Segment {
     pub kept: Bytes,
     /// Floating point operations in it that an earlier step did already.
     pub recompute_flops: u64,
-}
-
-impl Tiles {
-    /// Recomputed operations in percent of one untiled pass.
-    pub fn recompute_percent(&self) -> f64 {
-        100.0 * self.recompute_flops as f64 / (self.flops as f64).max(1.0)
-    }
 }
 
 /// One place in the arena and the values that take turns in it (an in-place operation overwrites its input).

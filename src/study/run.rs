@@ -5,8 +5,8 @@ use super::{LabelMask, PlannedRun, RunSpec, StudyError, plan_run, prepare};
 use crate::engine::sliding::{self, Options, PreparedVolume};
 use crate::engine::{Engine, EngineMemory};
 use crate::exchange::result::{
-    FORMAT, MemoryRecord, NetworkRecord, PlanRecord, RunResult, SeamRecord, VolumeRecord,
-    outputs_sha256,
+    FORMAT, MemoryRecord, NetworkRecord, PlanRecord, RunResult, SeamRecord, TilesRecord,
+    VolumeRecord, outputs_sha256,
 };
 use crate::geometry::Affine;
 use crate::jobs::Control;
@@ -214,6 +214,10 @@ fn record(
             planned: memory.planned,
             allocated: memory.allocated,
             measured_peak: memory.measured_peak,
+            tiles: planned.schedule.tiles.as_ref().map(|t| TilesRecord {
+                untiled: t.untiled,
+                recompute_percent: t.recompute_percent,
+            }),
         },
         detections: found.detections.clone(),
         labels: found

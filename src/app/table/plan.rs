@@ -210,6 +210,13 @@ pub(super) fn plan_typed() -> Vec<CommandInfo> {
         }),
         typed(
             M,
+            "SetMemoryLimit",
+            "Memory limit of the arena (larger windows run in tiles)",
+            "3.6 GiB; none for whole maps",
+            parse::memory_limit,
+        ),
+        typed(
+            M,
             "ToggleCard",
             "Show or hide a card",
             "rtx-5070-ti",

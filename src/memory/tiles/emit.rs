@@ -316,10 +316,12 @@ pub(super) fn tiles(
         !rings.clone().any(|(ring, _)| *ring == v)
     };
     let passes = program.works.iter().filter(|w| w.measures());
+    let again = program.flops().saturating_sub(flops);
     Tiles {
         untiled,
         flops,
-        recompute_flops: program.flops().saturating_sub(flops),
+        recompute_flops: again,
+        recompute_percent: 100.0 * again as f64 / (flops as f64).max(1.0),
         statistics_passes: passes
             .filter(|w| w.sources.first().is_some_and(|v| !kept(*v)))
             .map(|w| w.name.clone())

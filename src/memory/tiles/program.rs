@@ -319,7 +319,9 @@ impl<'a> Program<'a> {
                 .filter(|v| !works.contains(&self.made[*v]) && self.last[*v] < at)
                 .collect();
             let bytes: u64 = kept.iter().map(|v| self.values[*v].room()).sum();
-            let least = found.last().map_or(self.values[value].room(), |f| f.0);
+            let least = found
+                .last()
+                .map_or_else(|| self.values[value].room(), |f| f.0);
             if bytes < least {
                 found.push((bytes, works.clone()));
             }

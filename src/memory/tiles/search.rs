@@ -38,7 +38,12 @@ impl Program<'_> {
                 }
             });
         }
-        let segments = walk(best.iter().map(|b| b.as_ref().map(|(_, s)| s)).collect());
+        let segments = walk(
+            &best
+                .iter()
+                .map(|b| b.as_ref().map(|(_, s)| s))
+                .collect::<Vec<_>>(),
+        );
         Cut {
             peak: segments.iter().map(|s| s.bytes).max().unwrap_or(0),
             segments,
@@ -89,7 +94,12 @@ impl Program<'_> {
             }
         }
         best[n].as_ref()?;
-        let segments = walk(best.iter().map(|b| b.as_ref().map(|(_, s)| s)).collect());
+        let segments = walk(
+            &best
+                .iter()
+                .map(|b| b.as_ref().map(|(_, s)| s))
+                .collect::<Vec<_>>(),
+        );
         Some(Cut {
             peak: segments.iter().map(|s| s.bytes).max().unwrap_or(0),
             segments,
@@ -138,7 +148,7 @@ impl Program<'_> {
 }
 
 /// The segments from the last back to the first.
-fn walk(best: Vec<Option<&Segment>>) -> Vec<Segment> {
+fn walk(best: &[Option<&Segment>]) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut end = best.len() - 1;
     while let Some(segment) = best[end] {

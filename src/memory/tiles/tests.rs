@@ -71,51 +71,75 @@ fn the_lung_nodule_network_runs_in_less_than_3_6_gib_without_doing_anything_twic
     let start = std::time::Instant::now();
     let s = plan_in_tiles(&graph, &[512, 512, 192], 1, Precision::Fp32).unwrap();
     println!("least with nothing twice {} {:?}", s.arena, start.elapsed());
-    for p in &s.timeline {
-        println!("{:4} {:70} {}", p.step, p.name, p.live);
-    }
     apart(&s);
     complete(&s);
 }
 
 #[test]
-fn show_fronts() {
-    for (name, spatial) in [
-        ("demo", [128, 128, 64]),
-        ("demo-norm", [128, 128, 64]),
-        ("monai_basicunet_default", [96, 96, 96]),
-        ("nnunet-3d-6stage", [256, 256, 256]),
-        ("monai-lung-nodule", [512, 512, 192]),
+fn each_smaller_schedule_costs_more_work_and_is_packed_as_tight_as_it_lives() {
+    for (name, spatial, most) in [
+        ("demo", [128, 128, 64], Bytes::mib(6)),
+        ("demo-norm", [128, 128, 64], Bytes::mib(6)),
+        ("monai_basicunet_default", [96, 96, 96], Bytes::mib(130)),
+        ("monai_segresnet_16", [96, 96, 96], Bytes::gib(1)),
+        ("nnunet-3d-6stage", [256, 256, 256], Bytes::mib(2740)),
+        ("monai-lung-nodule", [512, 512, 192], Bytes::mib(3320)),
     ] {
         let graph = graph(name);
         let whole = plan(&graph, &spatial, 1, Precision::Fp32).unwrap();
-        let start = std::time::Instant::now();
         let program = program_of(&graph, &spatial, 1, Precision::Fp32).unwrap();
-        println!(
-            "{name}: whole {}, {} operations",
-            whole.arena,
-            program.works.len()
-        );
-        let cut = program.smallest();
-        println!(
-            "  smallest cut in {:?}: {}",
-            start.elapsed(),
-            Bytes(cut.peak)
-        );
-        let start = std::time::Instant::now();
         let flops = program.flops();
-        let front = search::programs(program, 0);
-        for l in &front {
+        println!("{name} {spatial:?}: whole {}", whole.arena);
+        let (mut bytes, mut work) = (whole.arena, None);
+        for l in search::programs(program, 0) {
             let s = scheduled(&l.program, &l.cut, (&whole, flops)).unwrap();
+            let tiles = s.tiles.as_ref().unwrap();
+            let ratio = s.arena.0 as f64 / s.lower_bound.0 as f64;
+            let percent = tiles.recompute_percent;
+            println!("  {} +{percent:.1} %, ratio {ratio:.3}", s.arena);
+            assert!(s.arena < bytes, "{name}: {} is no less", s.arena);
+            assert!(work.is_none_or(|w| w < tiles.recompute_flops));
+            assert!(
+                work.is_some() || (tiles.recompute_flops == 0 && s.arena <= most),
+                "{name}"
+            );
+            (bytes, work) = (s.arena, Some(tiles.recompute_flops));
+            assert_eq!(s.arena, s.lower_bound, "{name} packs loosely");
             apart(&s);
             complete(&s);
-            println!(
-                "  {} (arena {}) +{:.1} %",
-                Bytes(l.cut.peak),
-                s.arena,
-                s.tiles.unwrap().recompute_percent()
-            );
         }
-        println!("  front in {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_limit_that_nothing_meets_is_answered_with_the_least_and_the_least_is_met() {
+    for name in ["demo", "demo-norm", "monai-lung-nodule"] {
+        let graph = graph(name);
+        let ask = |limit| plan_within(&graph, &[64, 64, 32], 1, Precision::Fp16, limit);
+        let MemoryError::LimitTooSmall { least, limit, .. } = ask(Bytes::kib(1)).unwrap_err()
+        else {
+            panic!("another error");
+        };
+        assert_eq!(limit, Bytes::kib(1));
+        let met = ask(least).unwrap();
+        assert!(met.arena <= least);
+        let MemoryError::LimitTooSmall { least: again, .. } =
+            ask(Bytes(met.arena.0 - 1)).unwrap_err()
+        else {
+            panic!("less than the least");
+        };
+        assert_eq!(again, least);
+        let whole = plan(&graph, &[64, 64, 32], 1, Precision::Fp16).unwrap();
+        assert_eq!(ask(whole.arena).unwrap(), whole, "what fits stays as it is");
+    }
+}
+
+#[test]
+fn half_precision_in_tiles_takes_half_but_for_sums() {
+    let graph = graph("demo");
+    let full = plan_in_tiles(&graph, &[64, 64, 32], 1, Precision::Fp32).unwrap();
+    for precision in [Precision::Fp16, Precision::Bf16] {
+        let half = plan_in_tiles(&graph, &[64, 64, 32], 1, precision).unwrap();
+        assert_eq!(half.arena.0 * 2, full.arena.0);
     }
 }

@@ -24,6 +24,11 @@ pub(super) fn show(ui: &mut Ui, cx: &Cx<'_>) {
     if let Some(arena) = b.arena {
         figure(ui, "arena, planned = allocated", &gib(arena));
     }
+    if let Some(tiles) = &b.tiles {
+        figure(ui, "with every map whole", &gib(tiles.untiled));
+        let percent = format!("{:.1} %", tiles.recompute_percent);
+        figure(ui, "work done again by tiles", &percent);
+    }
     if let Some(peak) = b.live_peak {
         figure(ui, "live peak", &gib(peak));
     }

@@ -265,10 +265,12 @@ fn running(ui: &mut Ui, cx: &mut Cx<'_>) {
     let text = if run.total == 0 {
         "preparing the volume".to_owned()
     } else {
-        format!("window {} of {}", run.done.min(run.total), run.total)
+        let percent = run.percent.map_or_else(String::new, |p| format!(", {p} %"));
+        let done = run.done.min(run.total);
+        format!("window {done} of {}{percent}", run.total)
     };
     kit::text_in(ui, line, Align2::LEFT_CENTER, &text, fonts::body(), t.text);
-    let share = run.done as f32 / run.total.max(1) as f32;
+    let share = f32::from(run.percent.unwrap_or(0)) / 100.0;
     let bar = Rect::from_min_size(line.left_bottom() + vec2(0.0, 4.0), vec2(line.width(), 8.0));
     ui.painter().rect_filled(bar, 0, t.line);
     ui.painter().rect_filled(
