@@ -116,11 +116,34 @@ fn every_workspace_is_drawn() {
     });
     save(&mut h, "plan");
     hold(&mut h, "plan-bars", [290, 64, 420, 160]);
+    send(&mut h, Command::ShowLayers);
+    wait(&mut h, "the layers", |s| !s.derived.layer_lines.is_empty());
+    save(&mut h, "layers");
+    send(&mut h, Command::ShowLayers);
+    for (theme, name) in [
+        (voxfit::app::Theme::Light, "light"),
+        (voxfit::app::Theme::HighContrast, "contrast"),
+    ] {
+        send(&mut h, Command::SetTheme(theme));
+        for w in Workspace::ALL {
+            send(&mut h, Command::ShowWorkspace(w));
+            wait(&mut h, w.name(), |_| true);
+            save(&mut h, &format!("{name}-{}", w.name().to_lowercase()));
+        }
+        send(&mut h, Command::ShowSettings);
+        wait(&mut h, name, |_| true);
+        save(&mut h, &format!("{name}-settings"));
+        send(&mut h, Command::Escape);
+    }
+    send(&mut h, Command::SetTheme(voxfit::app::Theme::Dark));
+    send(&mut h, Command::ShowWorkspace(Workspace::Plan));
     for (popup, name) in [
         (Command::ShowPalette, "palette"),
         (Command::ShowKeys, "keys"),
         (Command::ShowJobs, "jobs"),
         (Command::ShowSettings, "settings"),
+        (Command::ShowWarnings, "list"),
+        (Command::ShowSeriesDetails, "details"),
     ] {
         send(&mut h, popup);
         wait(&mut h, name, |_| true);

@@ -144,3 +144,136 @@ fn a_whole_volume_window_waits_for_the_tick() {
     click(&mut h, "Allow one pass for this run only");
     assert!(h.state().state().single_pass_allowed);
 }
+
+/// A folder of the shared data, or nothing (and a word) where it is missing.
+#[expect(
+    clippy::print_stderr,
+    reason = "a skipped test must not look like one that passed"
+)]
+fn shared(inner: &str) -> Option<std::path::PathBuf> {
+    let root = std::env::var_os("VOXFIT_SHARED").map_or_else(
+        || std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared"),
+        std::path::PathBuf::from,
+    );
+    let path = root.join("data/dicom").join(inner);
+    if path.exists() {
+        Some(path)
+    } else {
+        eprintln!("skipped: {inner} is not there");
+        None
+    }
+}
+
+fn send(h: &mut Harness<'_, Window>, command: Command) {
+    let ctx = h.ctx.clone();
+    h.state_mut().send(&ctx, command);
+    for _ in 0..4 {
+        h.step();
+    }
+}
+
+fn said(h: &Harness<'_, Window>, words: &str) -> bool {
+    h.query_all_by_label_contains(words).next().is_some()
+}
+
+#[test]
+fn an_odd_series_says_what_is_odd_on_its_row_in_the_strip_and_file_by_file() {
+    let Some(folder) = shared("siemens_tilt4") else {
+        return;
+    };
+    let mut h = window();
+    h.step();
+    send(&mut h, Command::Open(folder));
+    wait(&mut h, "loading", |s| {
+        s.volume_state().is_some_and(|v| !v.is_loading())
+    });
+    assert!(said(&h, "gantry tilt"), "on the row and in the strip");
+    assert!(said(&h, "1 file skipped"));
+    assert!(
+        said(&h, "slice 3 of 4, instance"),
+        "the axial view names the stored image"
+    );
+    send(&mut h, Command::ShowWarnings);
+    assert!(said(&h, "truth.json"), "the skipped file by name");
+    assert!(said(&h, "(gantry tilt): the volume is sheared"));
+    send(&mut h, Command::Escape);
+    send(&mut h, Command::ShowSeriesDetails);
+    assert!(said(&h, "PixelSpacing; slice positions"));
+    assert!(said(&h, "bits") || said(&h, "allocated"));
+    assert!(said(&h, "masked: Ctrl+Shift+I shows them"));
+    send(&mut h, Command::ToggleIdentity);
+    assert!(!said(&h, "masked: Ctrl+Shift+I shows them"));
+}
+
+#[test]
+fn a_series_without_positions_says_unknown_and_never_one_millimetre() {
+    let Some(folder) = shared("variants/no_ipp") else {
+        return;
+    };
+    let mut h = window();
+    h.step();
+    send(&mut h, Command::Open(folder));
+    wait(&mut h, "loading", |s| {
+        s.volume_state().is_some_and(|v| !v.is_loading())
+    });
+    assert!(said(&h, "0.451, unknown"));
+    assert!(said(&h, "position unknown"));
+    assert!(said(&h, "must not be run"));
+    assert!(!said(&h, "1.00 mm"));
+}
+
+#[test]
+fn a_series_that_cannot_be_shown_says_why_in_its_place() {
+    let Some(folder) = shared("siemens_sameposition4") else {
+        return;
+    };
+    let mut h = window();
+    h.step();
+    send(&mut h, Command::Open(folder));
+    wait(&mut h, "the refusal", |s| {
+        s.study.as_ref().is_some_and(|t| t.refused.is_some())
+    });
+    assert!(said(&h, "This series cannot be shown"));
+    assert!(said(&h, "lie at one position"));
+    send(&mut h, Command::ShowWarnings);
+    assert!(said(&h, "This series can neither be shown nor run."));
+}
+
+#[test]
+fn layers_are_listed_searched_by_shape_and_folded() {
+    let mut h = window();
+    h.step();
+    send(
+        &mut h,
+        Command::PlanWithoutData(voxfit::geometry::Extent::new(128, 128, 64)),
+    );
+    send(&mut h, Command::SetNetwork("preset:demo-norm".to_owned()));
+    wait(&mut h, "the network", |s| {
+        s.network.info().is_some() && s.derived.plan().is_some()
+    });
+    send(&mut h, Command::ShowLayers);
+    wait(&mut h, "the layers", |s| !s.derived.layer_lines.is_empty());
+    assert!(said(&h, "Stage 1: "));
+    let all = h.state().state().derived.layer_lines.len();
+    let shape = {
+        let layers = h.state().state().derived.layers.clone().unwrap();
+        let shape = &layers.rows[0].layer.shapes[0];
+        format!("{} {}", shape[1], shape[4])
+    };
+    send(&mut h, Command::SearchLayers(shape));
+    wait(&mut h, "the search", |s| s.derived.layer_lines.len() < all);
+    assert!(said(&h, "Layer "));
+    send(&mut h, Command::SearchLayers(String::new()));
+    wait(&mut h, "all again", |s| s.derived.layer_lines.len() == all);
+    h.query_all_by_label_contains("Stage 1: ")
+        .next()
+        .unwrap()
+        .click();
+    wait(&mut h, "a folded stage", |s| {
+        s.derived.layer_lines.len() < all
+    });
+    assert!(h.state().state().view.folded_stages.contains(&0));
+    h.check_accessibility();
+    send(&mut h, Command::Escape);
+    assert!(!h.state().state().view.layers_open);
+}

@@ -116,6 +116,17 @@ impl State {
             C::SetEngine(v) => self.change(|d| d.engine = v),
             C::ToggleCard(id) => self.change(|d| toggle_card(d, &id)),
             C::FocusCard(id) => self.change(|d| d.card_in_focus = Some(id)),
+            C::ShowLayers => self.show_layers(),
+            C::SearchLayers(text) => self.view.layer_search = text,
+            C::FoldStage(i) => {
+                if !self.view.folded_stages.remove(&i) {
+                    self.view.folded_stages.insert(i);
+                }
+            }
+            C::FoldAllStages(all) => {
+                let n = self.derived.layers.as_ref().map_or(0, |l| l.stages.len());
+                self.view.folded_stages = if all { (0..n).collect() } else { [].into() };
+            }
             C::ApplyFix(i) => {
                 if let Some(command) = self.derived.fixes().get(i).and_then(|f| f.command.clone()) {
                     return self.apply(command);
@@ -312,6 +323,14 @@ impl State {
         })]
     }
 
+    /// The layer list of the Plan workspace, or the budget again when the list is in view.
+    const fn show_layers(&mut self) {
+        let view = &mut self.view;
+        let in_view = view.layers_open && matches!(view.workspace, super::Workspace::Plan);
+        view.layers_open = !in_view;
+        view.workspace = super::Workspace::Plan;
+    }
+
     fn set_weights(&mut self, weights: Option<String>) -> Effects {
         self.change(|d| d.weights.clone_from(&weights));
         let Some(model) = self.document.network.clone() else {
@@ -380,6 +399,9 @@ impl State {
     const fn escape(&mut self) {
         if self.view.popup.take().is_none() {
             self.view.large = None;
+            if matches!(self.view.workspace, super::Workspace::Plan) {
+                self.view.layers_open = false;
+            }
         }
     }
 

@@ -132,6 +132,15 @@ commands! {
     /// Forward to the choice that was undone.
     Redo,
 
+    /// Show the network's layers in the Plan workspace, or the budget again.
+    ShowLayers,
+    /// Search the layers by name, operation or shape.
+    SearchLayers(String),
+    /// Fold a stage of the layer list, or unfold it.
+    FoldStage(usize),
+    /// Fold all stages, or none.
+    FoldAllStages(bool),
+
     // Run.
     /// Run the plan on the study.
     Run,

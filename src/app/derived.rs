@@ -3,6 +3,7 @@
 use super::document::{Document, Mode, Runtime, WindowLevel};
 use super::fixes;
 pub use super::fixes::Fix;
+use super::layers::{Layers, Line};
 use super::mapping::ToLoaded;
 use super::state::State;
 use super::view::{Filter, SortBy};
@@ -51,6 +52,12 @@ pub struct Derived {
     pub budget_pending: bool,
     /// Detections shown: places in the result, filtered and sorted.
     pub detections: Vec<usize>,
+    /// The network layer by layer for this window, while its list is open.
+    pub layers: Option<Arc<Layers>>,
+    /// The lines of that list that the search leaves, in order.
+    pub layer_lines: Arc<Vec<Line>>,
+    pub(super) layers_key: u64,
+    pub(super) lines_key: u64,
     fixes: Vec<Fix>,
     to_loaded: Option<ToLoaded>,
     tiling_key: u64,
@@ -86,7 +93,7 @@ impl Derived {
 }
 
 /// A short fingerprint of inputs.
-fn key(parts: &impl serde::Serialize) -> u64 {
+pub(super) fn key(parts: &impl serde::Serialize) -> u64 {
     let text = serde_json::to_vec(parts).unwrap_or_default();
     let hash = sha2::Sha256::digest(&text);
     hash.iter().take(8).fold(1, |k, b| (k << 8) | u64::from(*b))
@@ -121,6 +128,7 @@ impl State {
     pub(super) fn derive(&mut self) {
         self.derive_tiling();
         self.derive_budget();
+        self.derive_layers();
         self.derive_detections();
     }
 

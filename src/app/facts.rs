@@ -36,14 +36,17 @@ pub fn of(state: &State) -> Vec<Section> {
     let Some(study) = &state.study else {
         return Vec::new();
     };
-    let (Some(item), Some(volume)) = (study.selected(), &study.volume) else {
+    let Some(item) = study.selected() else {
         return Vec::new();
     };
+    let volume = study.volume.as_ref();
     let mut out = vec![geometry(item, volume), values(item, volume)];
     if !item.details.slices.is_empty() {
         out.push(steps(item));
         out.push(storage(item));
-        out.push(slice(state, item, volume));
+        if !volume.is_some_and(|v| v.straight_grid) {
+            out.push(slice(state, item));
+        }
     }
     out.push(texts(item, state.settings.mask_identity));
     let mut odd = Section::new("Odd");
@@ -55,7 +58,7 @@ pub fn of(state: &State) -> Vec<Section> {
             "must not be run"
         },
     );
-    for w in &volume.warnings {
+    for w in study.warnings() {
         odd.row(&findings::phrase(w, item), w.text.clone());
     }
     odd.row("Skipped files", with_thousands(study.skipped.len() as u64));
@@ -112,13 +115,26 @@ fn direction(d: [f64; 3]) -> String {
     format!("{} ({slant}to the {word})", triple(d, 4))
 }
 
-fn geometry(item: &SeriesItem, volume: &VolumeState) -> Section {
+fn geometry(item: &SeriesItem, volume: Option<&VolumeState>) -> Section {
     let mut s = Section::new("Geometry");
     let e = item.extent;
     s.row(
         "Size",
         format!("{} columns, {} rows, {} slices", e.x, e.y, e.z),
     );
+    if let Some(v) = volume.filter(|v| v.straight_grid) {
+        let (e, mm) = (v.extent, v.affine.spacing_mm());
+        s.row(
+            "Shown as",
+            format!(
+                "a straight grid (linear) of {} columns, {} rows, {} slices; {} mm",
+                e.x,
+                e.y,
+                e.z,
+                triple(mm, 4)
+            ),
+        );
+    }
     let [x, y, z] = item.spacing_mm;
     let unit = |v: Option<f64>| if v.is_some() { " mm" } else { "" };
     s.row(
@@ -139,7 +155,10 @@ fn geometry(item: &SeriesItem, volume: &VolumeState) -> Section {
         let size = [e.x as f64 * x, e.y as f64 * y, e.z as f64 * z];
         s.row("Whole size", format!("{} mm", triple(size, 1)));
     }
-    let a = volume.affine;
+    let Some(a) = volume.map(|v| v.affine) else {
+        s.row("Tilt", tilt(item));
+        return s;
+    };
     let positioned = item
         .details
         .slices
@@ -178,12 +197,16 @@ fn tilt(item: &SeriesItem) -> String {
     }
 }
 
-fn values(item: &SeriesItem, volume: &VolumeState) -> Section {
+fn values(item: &SeriesItem, volume: Option<&VolumeState>) -> Section {
     let mut s = Section::new("Values");
-    let hu = volume.volume.as_ref().is_none_or(|v| v.is_hu);
+    let whole = volume.and_then(|v| v.volume.as_ref());
+    let hu = whole.is_none_or(|v| v.is_hu);
     s.row(
         "Range",
-        match (volume.range, volume.is_loading()) {
+        match (
+            volume.and_then(|v| v.range),
+            volume.is_some_and(VolumeState::is_loading),
+        ) {
             (Some((low, high)), _) => format!(
                 "{} to {}{}, padding left out",
                 value(low),
@@ -191,10 +214,11 @@ fn values(item: &SeriesItem, volume: &VolumeState) -> Section {
                 if hu { " HU" } else { ", not HU" }
             ),
             (None, true) => "loading".to_owned(),
+            (None, false) if whole.is_none() => "not loaded".to_owned(),
             (None, false) => "none but padding".to_owned(),
         },
     );
-    if let Some(v) = &volume.volume {
+    if let Some(v) = whole {
         s.row("In memory", format!("{}, {}", v.voxels.kind(), v.bytes()));
     }
     let d = &item.details;
@@ -295,10 +319,8 @@ fn storage(item: &SeriesItem) -> Section {
     s
 }
 
-fn slice(state: &State, item: &SeriesItem, volume: &VolumeState) -> Section {
-    let k = state
-        .view
-        .slice(crate::geometry::Plane::Axial, volume.extent);
+fn slice(state: &State, item: &SeriesItem) -> Section {
+    let k = state.view.slice(crate::geometry::Plane::Axial, item.extent);
     let mut s = Section::new(format!("Slice k {k} (at the crosshair)"));
     let Some(SliceInfo {
         file,

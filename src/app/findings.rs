@@ -105,6 +105,7 @@ pub fn phrase(w: &Warning, item: &SeriesItem) -> String {
         "damaged" => counted(n, "file damaged", "files damaged"),
         "cannot-decode" => "cannot be decoded".to_owned(),
         "lossy" => "compressed with loss".to_owned(),
+        "straight-grid" => "resampled to a straight grid".to_owned(),
         "inverted" => "inverted greys (MONOCHROME1)".to_owned(),
         other => other.replace('-', " "),
     }
@@ -134,29 +135,17 @@ pub fn strip(study: &StudyState) -> String {
             "files skipped",
         ));
     }
-    if let (Some(item), Some(v)) = (item, &study.volume) {
-        parts.extend(v.warnings.iter().map(|w| phrase(w, item)));
+    if let Some(item) = item {
+        parts.extend(study.warnings().iter().map(|w| phrase(w, item)));
     }
     parts.join(" \u{b7} ")
-}
-
-/// Whether a straight grid would mend it: tilt, a gap or uneven steps.
-pub fn straight_grid_helps(study: &StudyState) -> bool {
-    study.volume.as_ref().is_some_and(|v| {
-        v.warnings.iter().any(|w| {
-            matches!(
-                w.code.as_str(),
-                "gantry-tilt" | "missing-slices" | "uneven-steps"
-            )
-        })
-    })
 }
 
 /// A row for each file and number of the series that is shown, then one for each skipped file.
 pub fn list(study: &StudyState) -> Vec<Finding> {
     let mut out = Vec::new();
-    if let (Some(item), Some(v)) = (study.selected(), &study.volume) {
-        for w in &v.warnings {
+    if let Some(item) = study.selected() {
+        for w in study.warnings() {
             of_warning(w, item, &mut out);
         }
     }
@@ -238,6 +227,7 @@ mod tests {
                 ("README".to_owned(), "a text file".to_owned()),
                 ("x.zip".to_owned(), "a zip archive".to_owned()),
             ],
+            chosen: Some(reference.clone()),
             volume: Some(VolumeState {
                 generation: 1,
                 reference,
@@ -286,7 +276,6 @@ mod tests {
         );
         assert_eq!(rows[2].note, "a zip archive");
         assert!(rows[2].holds("zip") && !rows[0].holds("zip"));
-        assert!(straight_grid_helps(&s));
     }
 
     #[test]
@@ -314,6 +303,7 @@ mod tests {
             "cannot-decode",
             "lossy",
             "inverted",
+            "straight-grid",
         ];
         let s = study(Vec::new(), Vec::new());
         let mut seen = std::collections::BTreeSet::new();

@@ -10,6 +10,7 @@ pub mod files;
 pub mod findings;
 mod fixes;
 pub mod keys;
+pub mod layers;
 mod mapping;
 mod news;
 mod open;

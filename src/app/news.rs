@@ -105,6 +105,7 @@ impl State {
             News::Loaded(Err(e)) => {
                 if let Some(study) = &mut self.study {
                     study.volume = None;
+                    study.refused = Some(e.clone());
                 }
                 self.say(Severity::Error, "The series cannot be loaded", e);
             }
@@ -127,6 +128,8 @@ impl State {
             News::Engines(engines) => self.engines = engines.into_iter().map(Into::into).collect(),
             News::Budget(key, budget) => self.take_budget(key, budget),
             News::TileFix(key, fix) => self.take_tile_fix(key, fix),
+            News::Layers(key, layers) => self.take_layers(key, layers),
+            News::LayerLines(lines) => self.derived.layer_lines = lines,
             News::Ran(document, Ok(result)) => self.take_run(*document, *result),
             News::Ran(_, Err(None)) => {
                 self.say(Severity::Info, "Run cancelled", "nothing was kept of it");
@@ -213,8 +216,12 @@ impl State {
         if n > 0 {
             let id = self.say(
                 Severity::Warning,
-                format!("{n} files skipped"),
-                "they are no images of a series",
+                if n == 1 {
+                    "1 file skipped".to_owned()
+                } else {
+                    format!("{n} files skipped")
+                },
+                "no images of a series",
             );
             self.give_action(id, "Show list", &Command::ShowWarnings);
         }
@@ -246,6 +253,8 @@ impl State {
         let straight_grid = self.document.straight_grid && item.straightens;
         let straight = straight_grid.then(|| source.straight_size()).flatten();
         let (extent, affine): (Extent, Affine) = straight.unwrap_or((item.extent, affine));
+        study.chosen = Some(reference.clone());
+        study.refused = None;
         study.volume = Some(VolumeState {
             generation,
             reference: reference.clone(),

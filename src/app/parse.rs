@@ -184,6 +184,11 @@ pub(super) fn fix(text: &str, s: &State) -> Parsed {
     place(text, s.derived.fixes().len(), "fix").map(Command::ApplyFix)
 }
 
+pub(super) fn stage(text: &str, s: &State) -> Parsed {
+    let n = s.derived.layers.as_ref().map_or(0, |l| l.stages.len());
+    place(text, n, "stage").map(Command::FoldStage)
+}
+
 pub(super) fn cancel_job(text: &str, s: &State) -> Parsed {
     let jobs = s.jobs();
     let i = place(text, jobs.len(), "job")?;

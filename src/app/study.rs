@@ -117,14 +117,27 @@ pub struct StudyState {
     pub skipped: Vec<(String, String)>,
     /// Whether files are still being looked through.
     pub scanning: bool,
+    /// The series that was chosen: loaded, loading, or refused.
+    pub chosen: Option<SeriesRef>,
+    /// Why the chosen series cannot be shown.
+    pub refused: Option<String>,
     /// The series that is loaded or loading.
     pub volume: Option<VolumeState>,
 }
 
 impl StudyState {
-    /// The list's row of the series that is loaded or loading.
+    /// The list's row of the series that was chosen.
     pub fn selected(&self) -> Option<&SeriesItem> {
-        let v = self.volume.as_ref()?;
-        self.series.iter().find(|s| s.reference == v.reference)
+        let chosen = self.chosen.as_ref()?;
+        self.series.iter().find(|s| s.reference == *chosen)
+    }
+
+    /// What is odd about the chosen series, by its headers and, once it was decoded, by its pixels.
+    pub fn warnings(&self) -> &[Warning] {
+        match (&self.volume, self.selected()) {
+            (Some(v), _) => &v.warnings,
+            (None, Some(item)) => &item.warnings,
+            (None, None) => &[],
+        }
     }
 }

@@ -172,6 +172,7 @@ pub fn table() -> &'static [CommandInfo] {
             plan::plan(),
             plan::training(),
             plan::plan_typed(),
+            plan::layers(),
             other::run(),
             other::review(),
             other::tools(),

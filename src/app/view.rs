@@ -166,7 +166,7 @@ pub enum Filter {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "four independent switches of the screen"
+    reason = "independent switches of the screen"
 )]
 pub struct View {
     /// The workspace shown.
@@ -195,6 +195,12 @@ pub struct View {
     pub filter: Filter,
     /// Whether the window uses the whole screen.
     pub full_screen: bool,
+    /// Whether the Plan workspace shows the network's layers.
+    pub layers_open: bool,
+    /// What layers are searched for.
+    pub layer_search: String,
+    /// Stages of the layer list whose layers are hidden.
+    pub folded_stages: std::collections::BTreeSet<usize>,
 }
 
 impl Default for View {
@@ -213,6 +219,9 @@ impl Default for View {
             descending: true,
             filter: Filter::default(),
             full_screen: false,
+            layers_open: false,
+            layer_search: String::new(),
+            folded_stages: std::collections::BTreeSet::new(),
         }
     }
 }

@@ -48,6 +48,17 @@ pub(super) fn no_plan(s: &State) -> Option<String> {
     )
 }
 
+pub(super) fn no_network(s: &State) -> Option<String> {
+    unless(s.network.info().is_some(), "no network is read")
+}
+
+pub(super) fn no_layers(s: &State) -> Option<String> {
+    unless(
+        s.view.layers_open && s.derived.layers.is_some(),
+        "the layer list is not open (Ctrl+L)",
+    )
+}
+
 pub(super) fn no_result(s: &State) -> Option<String> {
     unless(s.outcome.is_some(), "nothing has been run yet")
 }

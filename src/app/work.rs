@@ -2,6 +2,7 @@
 
 use super::document::{Document, EngineChoice, SeriesRef};
 use super::effect::JobRequest;
+use super::layers::{Layers, Line};
 use super::source::{self, LoadedSeries, Scanned, SeriesSource};
 use super::state::{Severity, State};
 use super::study::{FreshSlice, Thumbnail};
@@ -64,6 +65,10 @@ pub(super) enum News {
     Budget(u64, Result<Arc<BudgetOnCards>, String>),
     /// What running the window in tiles takes, for the budget of that key.
     TileFix(u64, Option<Box<crate::memory::budget::Fix>>),
+    /// The network's layers, for this key.
+    Layers(u64, Arc<Layers>),
+    /// The lines that a search leaves.
+    LayerLines(Arc<Vec<Line>>),
     /// A run ended; the error is a sentence, or nothing when it was cancelled.
     Ran(Box<Document>, Result<Box<RunResult>, Option<String>>),
 }
@@ -78,6 +83,8 @@ pub(super) enum Kind {
     Run,
     Budget,
     Tiles,
+    Layers,
+    LayerLines,
     Other,
 }
 
@@ -107,7 +114,12 @@ impl Jobs {
     pub(super) fn list(&self) -> Vec<JobInfo> {
         self.running
             .iter()
-            .filter(|r| !matches!(r.kind, Kind::Budget | Kind::Tiles))
+            .filter(|r| {
+                !matches!(
+                    r.kind,
+                    Kind::Budget | Kind::Tiles | Kind::Layers | Kind::LayerLines
+                )
+            })
             .map(|r| {
                 let (done, total) = r.job.control.progress();
                 JobInfo {

@@ -149,6 +149,12 @@ fn node_flops(node: &Node, shapes: &[Vec<usize>]) -> u64 {
     }
 }
 
+/// Places and reasons of the nodes that can be planned but not run.
+pub(super) fn unsupported_nodes(graph: &Graph) -> Vec<(usize, String)> {
+    let told = |(i, n): (usize, &Node)| Some((i, unsupported(n)?.reason));
+    graph.nodes.iter().enumerate().filter_map(told).collect()
+}
+
 fn unsupported(node: &Node) -> Option<Unsupported> {
     match &node.op {
         Op::Other { kind, reason, .. } => Some(Unsupported {

@@ -7,6 +7,7 @@ pub mod error;
 pub mod facts;
 pub mod fold_norms;
 pub mod graph;
+pub mod layers;
 pub mod manifest;
 #[cfg(test)]
 mod naive;

@@ -35,7 +35,7 @@ impl Reach {
 
 /// The voxels of a tensor that are needed along one axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Need {
+pub(super) enum Need {
     Between(i64, i64),
     Everything,
 }
@@ -116,7 +116,7 @@ fn back(graph: &Graph, output: TensorId, axis: usize, at: i64) -> Option<(i64, i
 }
 
 /// What a node needs of its input to make `wanted`; `None` when it needs nothing there.
-fn through(op: &Op, wanted: Need, axis: usize) -> Option<Need> {
+pub(super) fn through(op: &Op, wanted: Need, axis: usize) -> Option<Need> {
     let Need::Between(lo, hi) = wanted else {
         return Some(Need::Everything);
     };

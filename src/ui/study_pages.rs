@@ -100,7 +100,10 @@ pub(super) fn list(ui: &mut Ui, cx: &mut Cx<'_>) {
 }
 
 fn findings_help(cx: &Cx<'_>) -> bool {
-    cx.state.volume_state().is_some()
+    cx.state
+        .study
+        .as_ref()
+        .is_some_and(|s| s.selected().is_some())
 }
 
 fn as_text(list: &List) -> String {
@@ -118,8 +121,11 @@ fn refresh(cx: &mut Cx<'_>) {
         cx.local.list = List::default();
         return;
     };
-    let generation = study.volume.as_ref().map_or(0, |v| v.generation);
-    let told = study.skipped.len() + study.volume.as_ref().map_or(0, |v| v.warnings.len() << 32);
+    let generation = match (&study.volume, study.series.len()) {
+        (Some(v), _) => v.generation,
+        (None, n) => n as u64,
+    };
+    let told = study.skipped.len() + (study.warnings().len() << 32);
     let list = &mut cx.local.list;
     let key = (generation, told, list.text.clone());
     if list.key.as_ref() == Some(&key) {
@@ -146,18 +152,21 @@ fn sentences(ui: &mut Ui, cx: &Cx<'_>, height: f32, t: &Theme) {
         .show(ui, |ui| {
             ui.add_space(8.0);
             let study = cx.state.study.as_ref();
-            let warnings = study.and_then(|s| s.volume.as_ref()).map(|v| &v.warnings);
-            if warnings.is_none_or(Vec::is_empty) {
+            let warnings = study.map_or(&[][..], |s| s.warnings());
+            if warnings.is_empty() {
                 kit::note(ui, "Nothing is odd about the series that is shown.");
             }
             if let Some(item) = study.and_then(|s| s.selected())
                 && !item.usable
             {
-                let text = "This series can be looked at and must not be run.";
+                let text = match study.and_then(|s| s.refused.as_ref()) {
+                    Some(_) => "This series can neither be shown nor run.",
+                    None => "This series can be looked at and must not be run.",
+                };
                 kit::rich(ui, &[kit::Span::new(text, fonts::body_bold(), t.over)]);
                 ui.add_space(4.0);
             }
-            for w in warnings.into_iter().flatten() {
+            for w in warnings {
                 let top = ui.cursor().top();
                 paint::mark(
                     ui.painter(),

@@ -184,7 +184,7 @@ pub(super) fn tools() -> Vec<CommandInfo> {
             "Size, spacing, steps, tilt, encodings, values, and the file of each slice.",
         )
         .key(Chord::ctrl(c('I')))
-        .when(why::no_volume),
+        .when(why::no_series),
         now(
             M,
             Command::ShowSettings,

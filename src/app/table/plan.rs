@@ -172,6 +172,45 @@ pub(super) fn training() -> Vec<CommandInfo> {
     ]
 }
 
+pub(super) fn layers() -> Vec<CommandInfo> {
+    use Menu::Plan as M;
+    vec![
+        now(
+            M,
+            Command::ShowLayers,
+            "Network layers",
+            "Every layer with shape, bytes, FLOPs and reach; again for the budget.",
+        )
+        .key(Chord::ctrl(c('L')))
+        .when(why::no_network),
+        typed(
+            M,
+            "SearchLayers",
+            "Search layers",
+            "conv, 1x32x128 or 32 128; empty for all",
+            |t, _| Ok(Command::SearchLayers(t.to_owned())),
+        )
+        .when(why::no_layers),
+        typed(M, "FoldStage", "Fold or unfold stage", "1", parse::stage).when(why::no_layers),
+        now(
+            M,
+            Command::FoldAllStages(true),
+            "Fold all stages",
+            "One line for each resolution, with its sums.",
+        )
+        .palette_only()
+        .when(why::no_layers),
+        now(
+            M,
+            Command::FoldAllStages(false),
+            "Unfold all stages",
+            "Every layer.",
+        )
+        .palette_only()
+        .when(why::no_layers),
+    ]
+}
+
 pub(super) fn plan_typed() -> Vec<CommandInfo> {
     use Menu::Plan as M;
     vec![

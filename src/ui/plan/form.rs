@@ -119,6 +119,15 @@ fn network(ui: &mut Ui, cx: &mut Cx<'_>) {
         for line in lines {
             under(ui, &line);
         }
+        let word = if cx.state.view.layers_open {
+            "Hide layers"
+        } else {
+            "Show layers"
+        };
+        let at = pos2(rect.right(), ui.cursor().top() - 8.0);
+        if kit::text_button(ui, at, word).clicked() {
+            cx.send(Command::ShowLayers);
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod budget_plot;
 mod facts;
 mod fixes;
 mod form;
+mod layers;
 mod side;
 mod timeline;
 mod windows;
@@ -89,7 +90,11 @@ pub(super) fn show(ui: &mut Ui, content: Rect, cx: &mut Cx<'_>) {
         pos2(if wide { end - 1.0 } else { end }, content.bottom()),
     );
     panel(ui, left, "Plan", |ui| form::show(ui, cx));
-    middle_panels(ui, middle, cx);
+    if cx.state.view.layers_open {
+        layers::show(ui, middle, cx);
+    } else {
+        middle_panels(ui, middle, cx);
+    }
     if wide {
         let right = content.with_min_x(end);
         panel(ui, right, "Slices", |ui| side::show(ui, cx));

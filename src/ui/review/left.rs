@@ -59,8 +59,17 @@ fn series(ui: &mut Ui, cx: &mut Cx<'_>) {
 
 fn row(ui: &mut Ui, cx: &mut Cx<'_>, item: &SeriesItem, on: bool) -> bool {
     let t = Theme::of(ui.ctx());
+    let name = name_of(cx, item);
+    let long = ui
+        .painter()
+        .layout_no_wrap(name.clone(), fonts::body(), t.text)
+        .size()
+        .x
+        > ui.available_width() - 88.0;
     let odd = !item.warnings.is_empty() || !item.usable;
-    let high = if odd { 86.0 } else { 66.0 };
+    let lines =
+        f32::from(u8::from(odd)) + f32::from(u8::from(!item.usable)) + f32::from(u8::from(long));
+    let high = 66.0 + 18.0 * lines;
     let (area, response) = ui.allocate_exact_size(vec2(ui.available_width(), high), Sense::click());
     if !ui.is_rect_visible(area) {
         // A study may hold hundreds of series.
@@ -88,38 +97,38 @@ fn row(ui: &mut Ui, cx: &mut Cx<'_>, item: &SeriesItem, on: bool) -> bool {
         ),
         StrokeKind::Inside,
     );
-    let picture = Rect::from_min_size(rect.min + vec2(4.0, 4.0), vec2(56.0, 56.0));
-    ui.painter().rect_filled(picture, 2, Color32::BLACK);
-    if let Some(texture) = thumbnail(ui, cx, item) {
-        let s = texture.size_vec2();
-        let fit = s * (56.0 / s.x.max(s.y).max(1.0));
-        ui.painter().image(
-            texture.id(),
-            Rect::from_center_size(picture.center(), fit),
-            Rect::from_min_max(pos2(0.0, 0.0), pos2(1.0, 1.0)),
-            Color32::WHITE,
-        );
-    }
-    let masked = cx.state.settings.mask_identity;
-    let name = match &item.patient_name {
-        Some(name) if !masked && !name.is_empty() => name.clone(),
-        _ if item.description.is_empty() => item.subject.clone(),
-        _ => item.description.clone(),
-    };
+    let picture = small_picture(ui, cx, rect, item);
     let line = |i: f32| {
         Rect::from_min_size(
             pos2(picture.right() + 8.0, rect.top() + 4.0 + i * 19.0),
             vec2(rect.right() - picture.right() - 12.0, 19.0),
         )
     };
-    kit::text_in(
-        ui,
-        line(0.0),
-        Align2::LEFT_CENTER,
-        &name,
-        fonts::body(),
-        t.text,
-    );
+    if long {
+        // A name that does not fit beside the picture stands below it, so that series can be told apart.
+        let files = match item.n_files {
+            1 => "1 file".to_owned(),
+            n => format!("{n} files"),
+        };
+        let files = format!("{} {files}", item.modality);
+        let (left, caption) = (Align2::LEFT_CENTER, fonts::caption());
+        kit::text_in(
+            ui,
+            line(0.0),
+            left,
+            files.trim(),
+            caption.clone(),
+            t.secondary,
+        );
+        let below = Rect::from_min_size(
+            pos2(rect.left() + 4.0, picture.bottom() + 1.0),
+            vec2(rect.width() - 8.0, 18.0),
+        );
+        kit::text_in(ui, below, left, &name, caption, t.text);
+    } else {
+        let (left, body) = (Align2::LEFT_CENTER, fonts::body());
+        kit::text_in(ui, line(0.0), left, &name, body, t.text);
+    }
     let e = paint::times(item.extent);
     kit::text_in(
         ui,
@@ -129,14 +138,7 @@ fn row(ui: &mut Ui, cx: &mut Cx<'_>, item: &SeriesItem, on: bool) -> bool {
         fonts::caption(),
         t.secondary,
     );
-    let spacing = match item.spacing_mm {
-        [Some(x), _, Some(z)] => {
-            format!("{}, {} mm", paint::number(x, 3), paint::number(z, 2))
-        }
-        [Some(x), _, None] => format!("{} mm, step unknown", paint::number(x, 3)),
-        [None, _, Some(z)] => format!("pixel unknown, {} mm", paint::number(z, 2)),
-        [None, _, None] => "spacing unknown".to_owned(),
-    };
+    let spacing = spacing_of(item);
     kit::text_in(
         ui,
         line(2.0),
@@ -177,22 +179,67 @@ fn row(ui: &mut Ui, cx: &mut Cx<'_>, item: &SeriesItem, on: bool) -> bool {
     clicked
 }
 
-/// The last line of an odd series' row: a mark and a few words.
+/// The series' middle slice, or black until it is decoded.
+fn small_picture(ui: &Ui, cx: &mut Cx<'_>, rect: Rect, item: &SeriesItem) -> Rect {
+    let picture = Rect::from_min_size(rect.min + vec2(4.0, 4.0), vec2(56.0, 56.0));
+    ui.painter().rect_filled(picture, 2, Color32::BLACK);
+    if let Some(texture) = thumbnail(ui, cx, item) {
+        let s = texture.size_vec2();
+        let fit = s * (56.0 / s.x.max(s.y).max(1.0));
+        ui.painter().image(
+            texture.id(),
+            Rect::from_center_size(picture.center(), fit),
+            Rect::from_min_max(pos2(0.0, 0.0), pos2(1.0, 1.0)),
+            Color32::WHITE,
+        );
+    }
+    picture
+}
+
+/// The patient's name while it may be shown, else what the series is called.
+fn name_of(cx: &Cx<'_>, item: &SeriesItem) -> String {
+    match &item.patient_name {
+        Some(name) if !cx.state.settings.mask_identity && !name.is_empty() => name.clone(),
+        _ if item.description.is_empty() => item.subject.clone(),
+        _ => item.description.clone(),
+    }
+}
+
+/// Pixel spacing and slice step; unknown is said, never assumed.
+fn spacing_of(item: &SeriesItem) -> String {
+    match item.spacing_mm {
+        [Some(x), _, Some(z)] => {
+            format!("{}, {} mm", paint::number(x, 3), paint::number(z, 2))
+        }
+        [Some(x), _, None] => format!("{}, unknown", paint::number(x, 3)),
+        [None, _, Some(z)] => format!("unknown, {} mm", paint::number(z, 2)),
+        [None, _, None] => "unknown, unknown".to_owned(),
+    }
+}
+
+/// The last lines of an odd series' row: a mark and a few words.
 fn oddness(ui: &mut Ui, rect: Rect, item: &SeriesItem, words: &str) {
     let t = Theme::of(ui.ctx());
-    let (mark, color, words) = if item.usable {
-        (paint::Mark::Triangle, t.tight, words.to_owned())
+    let (mark, color) = if item.usable {
+        (paint::Mark::Triangle, t.tight)
     } else {
-        (paint::Mark::Cross, t.over, format!("not to run: {words}"))
+        (paint::Mark::Cross, t.over)
     };
-    let y = rect.bottom() - 12.0;
+    let mut y = rect.bottom() - 12.0;
+    let line = |ui: &mut Ui, y: f32, text: &str| {
+        let at = Rect::from_min_max(
+            pos2(rect.left() + 21.0, y - 9.0),
+            pos2(rect.right() - 4.0, y + 9.0),
+        );
+        let (align, font) = (Align2::LEFT_CENTER, fonts::caption());
+        kit::text_in(ui, at, align, text, font, color);
+    };
+    line(ui, y, words);
+    if !item.usable {
+        y -= 17.0;
+        line(ui, y, "must not be run");
+    }
     paint::mark(ui.painter(), pos2(rect.left() + 11.0, y), 10.0, mark, color);
-    let at = Rect::from_min_max(
-        pos2(rect.left() + 21.0, y - 9.0),
-        pos2(rect.right() - 4.0, y + 9.0),
-    );
-    let (align, font) = (Align2::LEFT_CENTER, fonts::caption());
-    kit::text_in(ui, at, align, &words, font, color);
 }
 
 fn thumbnail<'a>(

@@ -147,6 +147,8 @@ fn scene<'a>(
         (Some(i), false) => i.patient_name.clone().unwrap_or_else(|| i.subject.clone()),
         (None, _) => String::new(),
     };
+    // On a straight grid no slice is a stored one.
+    let stored = item.filter(|_| state.volume_state().is_none_or(|v| !v.straight_grid));
     Scene {
         extent: state
             .volume_state()
@@ -178,9 +180,9 @@ fn scene<'a>(
                 .filter(|d| item.is_some_and(|i| i.subject != *d))
                 .unwrap_or_default(),
         ],
-        spacing_mm: item.map_or_else(|| affine.spacing_mm().map(Some), |i| i.spacing_mm),
+        spacing_mm: stored.map_or_else(|| affine.spacing_mm().map(Some), |i| i.spacing_mm),
         orientation_known: item.is_none_or(|i| i.details.orientation_known),
-        slices: item.map_or(&[][..], |i| &i.details.slices),
+        slices: stored.map_or(&[][..], |i| &i.details.slices),
         is_hu: volume.is_none_or(|v| v.is_hu),
     }
 }
@@ -255,9 +257,14 @@ fn level_of(state: &State, a: [f64; 3], b: [f64; 3]) -> Option<WindowLevel> {
 }
 
 /// While files are looked through, or when nothing can be shown: what happens and what to do.
-fn nothing_yet(ui: &mut Ui, rect: Rect, cx: &Cx<'_>, t: &Theme) {
+fn nothing_yet(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>, t: &Theme) {
     ui.painter().rect_filled(rect, 0, egui::Color32::BLACK);
     let scanning = cx.state.study.as_ref().is_some_and(|s| s.scanning);
+    let refused = cx.state.study.as_ref().and_then(|s| s.refused.clone());
+    if let (false, Some(why)) = (scanning, refused) {
+        cannot_show(ui, rect, &why, cx);
+        return;
+    }
     let text = if scanning {
         "Looking through files\u{2026}"
     } else if cx.state.study.is_some() {
@@ -273,6 +280,45 @@ fn nothing_yet(ui: &mut Ui, rect: Rect, cx: &Cx<'_>, t: &Theme) {
         fonts::body(),
         t.secondary,
     );
+}
+
+/// Why the chosen series cannot be shown, in a sentence, and what to do.
+fn cannot_show(ui: &mut Ui, rect: Rect, why: &str, cx: &mut Cx<'_>) {
+    let t = Theme::of(ui.ctx());
+    let width = rect.width().min(620.0) - 48.0;
+    let card = Rect::from_center_size(rect.center(), vec2(width + 48.0, 150.0));
+    ui.painter().rect_filled(card, 4, t.raised);
+    ui.painter()
+        .rect_filled(card.with_max_x(card.left() + 3.0), 0, t.over);
+    let inner = card.shrink2(vec2(24.0, 16.0));
+    let mut child = ui.new_child(egui::UiBuilder::new().id_salt("refused").max_rect(inner));
+    let words = |text: &str, font, color| {
+        egui::Label::new(egui::RichText::new(text).font(font).color(color)).wrap()
+    };
+    child.add(words(
+        "This series cannot be shown",
+        fonts::title(),
+        t.strong,
+    ));
+    egui::ScrollArea::vertical()
+        .id_salt("why")
+        .max_height(66.0)
+        .show(&mut child, |ui| ui.add(words(why, fonts::body(), t.text)));
+    for (i, (name, command)) in [
+        ("Show list", Command::ShowWarnings),
+        ("Series details", Command::ShowSeriesDetails),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let at = Rect::from_min_size(
+            pos2(inner.left() + i as f32 * 136.0, inner.bottom() - 28.0),
+            vec2(128.0, 28.0),
+        );
+        if kit::button(ui, at, name, kit::Look::Plain, None).clicked() {
+            cx.send(command);
+        }
+    }
 }
 
 /// The yellow strip of an odd series, or what stands in the way of drawing; returns what is left of `rect`.
@@ -305,9 +351,39 @@ fn strip(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>, t: &Theme) -> Rect {
         paint::Mark::Triangle,
         dark,
     );
-    let room = bar
-        .with_min_x(bar.left() + 36.0)
-        .with_max_x(bar.right() - 140.0);
+    let straight = v.straight_grid;
+    let offer = cx
+        .state
+        .study
+        .as_ref()
+        .and_then(|s| s.selected())
+        .is_some_and(|i| i.straightens);
+    let grid = if straight {
+        "Show as stored"
+    } else {
+        "Resample to a straight grid"
+    };
+    let mut buttons = vec![
+        ("Close the strip", "\u{d7}", 24.0),
+        ("Show list", "Show list", 84.0),
+    ];
+    if offer {
+        buttons.push((grid, grid, if straight { 124.0 } else { 204.0 }));
+    }
+    let mut right = bar.right() - 8.0;
+    for (name, shown, width) in buttons {
+        let at = Rect::from_min_size(pos2(right - width, bar.top() + 4.0), vec2(width, 24.0));
+        right = at.left() - 8.0;
+        if !strip_button(ui, at, name, shown, dark) {
+            continue;
+        }
+        match name {
+            "Show list" => cx.send(Command::ShowWarnings),
+            "Close the strip" => cx.local.strip_closed = Some(generation),
+            _ => cx.send(Command::SetStraightGrid(!straight)),
+        }
+    }
+    let room = bar.with_min_x(bar.left() + 36.0).with_max_x(right);
     kit::text_in(
         ui,
         room,
@@ -316,35 +392,29 @@ fn strip(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>, t: &Theme) -> Rect {
         fonts::body_bold(),
         dark,
     );
-    for (name, right, width, shown) in [
-        ("Close the strip", 8.0, 24.0, "\u{d7}"),
-        ("Show list", 40.0, 84.0, "Show list"),
-    ] {
-        let at = Rect::from_min_size(
-            pos2(bar.right() - right - width, bar.top() + 4.0),
-            vec2(width, 24.0),
-        );
-        let response = ui.interact(at, ui.scope_id().with(name), egui::Sense::click());
-        if width > 30.0 {
-            ui.painter()
-                .rect_stroke(at, 4, Stroke::new(1.0, dark), egui::StrokeKind::Inside);
-        }
-        ui.painter().text(
-            at.center(),
-            Align2::CENTER_CENTER,
-            shown,
-            fonts::body(),
-            dark,
-        );
-        response
-            .widget_info(|| egui::WidgetInfo::labeled(egui::accesskit::Role::Button, true, name));
-        if response.clicked() && width > 30.0 {
-            cx.send(Command::ShowWarnings);
-        } else if response.clicked() {
-            cx.local.strip_closed = Some(generation);
-        }
-    }
     rect.with_min_y(bar.bottom())
+}
+
+/// A button with a dark outline on the yellow strip (the cross has none); true when it was clicked.
+fn strip_button(ui: &Ui, at: Rect, name: &str, shown: &str, dark: egui::Color32) -> bool {
+    let response = ui.interact(at, ui.scope_id().with(name), egui::Sense::click());
+    if response.hovered() {
+        ui.painter().rect_filled(at, 4, dark.gamma_multiply(0.15));
+    }
+    if name == shown {
+        let wide = if response.has_focus() { 2.0 } else { 1.0 };
+        ui.painter()
+            .rect_stroke(at, 4, Stroke::new(wide, dark), egui::StrokeKind::Inside);
+    }
+    ui.painter().text(
+        at.center(),
+        Align2::CENTER_CENTER,
+        shown,
+        fonts::body(),
+        dark,
+    );
+    response.widget_info(|| egui::WidgetInfo::labeled(egui::accesskit::Role::Button, true, name));
+    response.clicked()
 }
 
 fn loading(ui: &mut Ui, rect: Rect, done: usize, total: usize, skipped: usize, t: &Theme) {

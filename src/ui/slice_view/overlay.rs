@@ -311,24 +311,25 @@ pub(super) fn position(map: &PlaneMap, scene: &Scene<'_>, index: usize) -> Strin
     format!("{axis} {} mm {word}", paint::number(value.abs(), 1))
 }
 
-/// Position and spacing for the corner: one coordinate where the slice lies square to the patient, all three where it does not.
-fn position_lines(map: &PlaneMap, scene: &Scene<'_>, index: usize) -> [String; 2] {
+/// Position and spacing for the corner: one coordinate where the slice has only one, all three where it lies askew.
+fn position_lines(map: &PlaneMap, scene: &Scene<'_>, index: usize) -> Vec<String> {
     let (axis, component, _) = across_words(map.plane);
     let mm = |v: f64| paint::number(v, 1);
-    let square = map
-        .towards
-        .iter()
-        .all(|d| d.iter().filter(|c| c.abs() > 0.02).count() == 1);
-    let place = match place(map, scene, index) {
-        None => "position unknown".to_owned(),
-        Some(at) if square => format!("{axis} {} mm", mm(at[component])),
-        Some(at) => format!("x {}, y {}, z {} mm", mm(at[0]), mm(at[1]), mm(at[2])),
+    let square = map.towards.iter().all(|d| d[component].abs() < 0.01);
+    let mut lines = match place(map, scene, index) {
+        None => vec!["position unknown".to_owned()],
+        Some(at) if square => vec![format!("{axis} {} mm", mm(at[component]))],
+        Some(at) => vec![
+            format!("x {}", mm(at[0])),
+            format!("y {}", mm(at[1])),
+            format!("z {} mm", mm(at[2])),
+        ],
     };
-    let spacing = scene.spacing_mm[map.across].map_or_else(
+    lines.push(scene.spacing_mm[map.across].map_or_else(
         || "spacing unknown".to_owned(),
         |s| format!("spacing {} mm", paint::number(s, 2)),
-    );
-    [place, spacing]
+    ));
+    lines
 }
 
 fn texts(
@@ -380,13 +381,9 @@ fn texts(
     }
     lines.push((&level, hue::ON_SLICE));
     block(painter, rect.left_bottom(), Align2::LEFT_BOTTOM, &lines);
-    let [place, spacing] = position_lines(map, scene, index);
-    block(
-        painter,
-        rect.right_bottom(),
-        Align2::RIGHT_BOTTOM,
-        &[(&place, hue::ON_SLICE), (&spacing, hue::ON_SLICE)],
-    );
+    let place = position_lines(map, scene, index);
+    let lines: Vec<_> = place.iter().map(|l| (l.as_str(), hue::ON_SLICE)).collect();
+    block(painter, rect.right_bottom(), Align2::RIGHT_BOTTOM, &lines);
 }
 
 fn value_at(p: &Projection, scene: &Scene<'_>, index: usize, at: Pos2) -> Option<String> {
