@@ -85,11 +85,37 @@ fn what_a_frame_costs_at_512x512x140() {
         .send(&ctx, Command::ShowWorkspace(Workspace::Plan));
     settle(&mut h, |_| true);
     measure(&mut h, "plan, nothing changes", |_| None);
-    measure(&mut h, "plan, another roi each frame", |i| {
+    let rois = |i: usize| {
         Some(Command::SetRoi([
             128,
             128,
             if i % 2 == 0 { 64 } else { 72 },
         ]))
-    });
+    };
+    measure(&mut h, "plan, another roi each frame", rois);
+    for (network, roi) in [("nnunet-resenc-xl", 96), ("monai-lung-nodule", 64)] {
+        let ctx = h.ctx.clone();
+        h.state_mut()
+            .send(&ctx, Command::SetNetwork(format!("preset:{network}")));
+        h.state_mut().send(
+            &ctx,
+            Command::SetRuntime(voxfit::app::document::Runtime::Pytorch),
+        );
+        settle(&mut h, |s| {
+            s.network.info().is_some() && !s.derived.budget_pending
+        });
+        measure(&mut h, &format!("{network}, another roi each frame"), |i| {
+            let z = if i % 2 == 0 { roi } else { 2 * roi };
+            Some(Command::SetRoi([192, 192, z]))
+        });
+        let ctx = h.ctx.clone();
+        h.state_mut().send(&ctx, Command::ShowLayers);
+        settle(&mut h, |s| !s.derived.layer_lines.is_empty());
+        measure(&mut h, &format!("{network}, layers, another search"), |i| {
+            let text = if i % 2 == 0 { "conv" } else { "32 128" };
+            Some(Command::SearchLayers(text.to_owned()))
+        });
+        let ctx = h.ctx.clone();
+        h.state_mut().send(&ctx, Command::ShowLayers);
+    }
 }

@@ -189,6 +189,8 @@ impl State {
             C::ZoomOut => return vec![Effect::View(ViewAction::ZoomOut)],
             C::ZoomToFit => return vec![Effect::View(ViewAction::ZoomToFit)],
             C::Invert => view.invert = !view.invert,
+            C::NextSlab => return vec![Effect::View(ViewAction::NextSlab)],
+            C::ToggleCine => view.cine = !view.cine,
             C::ToggleLayer(layer) => view.layers.toggle(layer),
             C::HideOverlays(v) => view.overlays_hidden = v,
             C::Scroll(n) => self.scroll(self.view.active, n),
@@ -396,8 +398,11 @@ impl State {
     }
 
     /// Closes what is open on top.
-    const fn escape(&mut self) {
+    fn escape(&mut self) {
         if self.view.popup.take().is_none() {
+            if std::mem::replace(&mut self.view.cine, false) {
+                return;
+            }
             self.view.large = None;
             if matches!(self.view.workspace, super::Workspace::Plan) {
                 self.view.layers_open = false;

@@ -170,6 +170,10 @@ commands! {
     ZoomToFit,
     /// Black for white.
     Invert,
+    /// One slice, then the maximum, mean and minimum of 10 mm.
+    NextSlab,
+    /// Play the slices of the active plane one after the other, or stop.
+    ToggleCine,
     /// Show or hide a layer.
     ToggleLayer(Layer),
     /// Hide every overlay while true.

@@ -16,6 +16,7 @@ use crate::memory::budget::BudgetRequest;
 use crate::memory::planner::Planner;
 use crate::network::Model;
 use crate::network::manifest::{Axes, Input};
+use crate::report::{TimelineChart, timeline_chart};
 use crate::study::{prepared_size, prepared_size_of};
 use crate::tiling::{self, Exactness, Facts, PlanWarning, TilingPlan};
 use crate::volume::{Volume, Voxels};
@@ -48,6 +49,8 @@ pub struct Derived {
     pub seams: Vec<SeamPlane>,
     /// The budget with its verdicts, or the sentence that says why there is none. Of the inputs before while `budget_pending`.
     pub budget: Option<Result<Arc<BudgetOnCards>, String>>,
+    /// Live bytes of that budget as pieces of a plot.
+    pub timeline: Option<Arc<TimelineChart>>,
     /// Whether a newer budget is being made.
     pub budget_pending: bool,
     /// Detections shown: places in the result, filtered and sorted.
@@ -275,8 +278,10 @@ impl State {
             let made = Planner::new(&model.graph)
                 .budget(&request)
                 .map(|b| {
+                    // The plot's pieces are made here too: a frame only draws them.
+                    let timeline = timeline_chart(&b);
                     let cards: Vec<&Card> = cards.iter().collect();
-                    Arc::new(BudgetOnCards::new(&request, b, &cards))
+                    (BudgetOnCards::new(&request, b, &cards), timeline)
                 })
                 .map_err(|e| e.to_string());
             let _closed = out.send(News::Budget(new_key, made));
@@ -324,10 +329,19 @@ impl State {
     }
 
     /// Takes a budget in, unless its inputs are no longer those of the plan.
-    pub(super) fn take_budget(&mut self, of: u64, budget: Result<Arc<BudgetOnCards>, String>) {
+    pub(super) fn take_budget(
+        &mut self,
+        of: u64,
+        budget: Result<(BudgetOnCards, TimelineChart), String>,
+    ) {
         if of != self.derived.budget_key {
             return;
         }
+        let (budget, timeline) = match budget {
+            Ok((budget, timeline)) => (Ok(budget), Some(Arc::new(timeline))),
+            Err(e) => (Err(e), None),
+        };
+        self.derived.timeline = timeline;
         self.derived.budget_pending = false;
         self.derived.fixes = budget
             .as_ref()
@@ -336,8 +350,7 @@ impl State {
             let first = first.clone();
             self.derive_tile_fix(&first);
         }
-        self.derived.budget = Some(budget.map(|b| {
-            let mut b = Arc::unwrap_or_clone(b);
+        self.derived.budget = Some(budget.map(|mut b| {
             let place = |id: &String| {
                 self.document
                     .cards

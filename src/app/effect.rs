@@ -66,6 +66,8 @@ pub enum ViewAction {
     ZoomOut,
     /// The whole slice, the active plane.
     ZoomToFit,
+    /// The next way to show a slab.
+    NextSlab,
     /// Keyboard focus to the next panel.
     NextPanel,
     /// The whole screen, or not.

@@ -181,6 +181,8 @@ pub struct View {
     pub overlays_hidden: bool,
     /// Black for white.
     pub invert: bool,
+    /// Whether the slices of the active plane play.
+    pub cine: bool,
     /// The crosshair in voxels of the loaded volume (x, y, z); each plane shows the slice it lies in.
     pub crosshair: [f64; 3],
     /// What is open on top.
@@ -212,6 +214,7 @@ impl Default for View {
             layers: Layers::default(),
             overlays_hidden: false,
             invert: false,
+            cine: false,
             crosshair: [0.0; 3],
             popup: None,
             selected: None,

@@ -14,6 +14,7 @@ use crate::exchange::result::RunResult;
 use crate::hardware::BudgetOnCards;
 use crate::jobs::{Control, Job, Waker, spawn};
 use crate::network::{self, Model};
+use crate::report::TimelineChart;
 use crate::study::{self, Opened, RunSpec};
 use crate::volume::SharedVolume;
 use std::path::PathBuf;
@@ -62,7 +63,7 @@ pub(super) enum News {
     /// What can run here.
     Engines(Vec<EngineInfo>),
     /// A budget was made, for this key.
-    Budget(u64, Result<Arc<BudgetOnCards>, String>),
+    Budget(u64, Result<(BudgetOnCards, TimelineChart), String>),
     /// What running the window in tiles takes, for the budget of that key.
     TileFix(u64, Option<Box<crate::memory::budget::Fix>>),
     /// The network's layers, for this key.

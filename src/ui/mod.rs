@@ -98,6 +98,8 @@ struct Local {
     charts: Option<plan::Charts>,
     palette: palette::Palette,
     list: study_pages::List,
+    /// When the next slice is due while slices play, in seconds of the window's clock.
+    cine_due: f64,
 }
 
 impl Local {
@@ -120,6 +122,7 @@ impl Local {
             charts: None,
             palette: palette::Palette::default(),
             list: study_pages::List::default(),
+            cine_due: 0.0,
         }
     }
 }
@@ -206,12 +209,30 @@ impl Window {
             ViewAction::ZoomIn => pane.zoom = (pane.zoom * 1.25).min(40.0),
             ViewAction::ZoomOut => pane.zoom = (pane.zoom / 1.25).max(0.2),
             ViewAction::ZoomToFit => *pane = Pane::default(),
+            ViewAction::NextSlab => self.local.slab = self.local.slab.next(),
             ViewAction::NextPanel => keys::next_panel(ctx),
             ViewAction::FullScreen(on) => {
                 ctx.send_viewport_cmd(egui::ViewportCommand::Fullscreen(on));
             }
             ViewAction::RevealSelection => self.local.reveal = true,
         }
+    }
+
+    /// Shows the next slice of the active plane when it is due, the first after the last.
+    fn play(&mut self, ctx: &egui::Context) {
+        const EACH: f64 = 0.1;
+        let (true, Some(v)) = (self.state.view.cine, self.state.volume_state()) else {
+            return;
+        };
+        let now = ctx.input(|i| i.time);
+        if now >= self.local.cine_due {
+            self.local.cine_due = now + EACH;
+            let (plane, extent) = (self.state.view.active, v.extent);
+            let n = extent.to_array()[plane.across().index()].max(1);
+            let next = (self.state.view.slice(plane, extent) + 1) % n;
+            self.send(ctx, Command::GoToSlice((plane, next)));
+        }
+        ctx.request_repaint_after(std::time::Duration::from_secs_f64(EACH));
     }
 
     /// Brings the card's texture up to date with the volume that is shown.
@@ -281,6 +302,7 @@ impl eframe::App for Window {
         if (ctx.zoom_factor() - scale).abs() > 1e-3 {
             ctx.set_zoom_factor(scale);
         }
+        self.play(ctx);
         self.upload(ctx, frame);
     }
 

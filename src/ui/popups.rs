@@ -102,7 +102,7 @@ fn sheet(ui: &mut Ui, t: &Theme) {
             "wheel: slice (down = feet) \u{b7} Shift+wheel: ten \u{b7} Ctrl+wheel: zoom at the pointer",
             "left drag: window level (Alt: a tenth) \u{b7} Ctrl+drag: level of the region",
             "middle or Shift+left drag: pan \u{b7} right drag: zoom \u{b7} double click: this view alone",
-            "click: crosshair, or selects a box \u{b7} Shift+move: crosshair follows",
+            "click: crosshair, or selects a box \u{b7} Shift+move: crosshair follows \u{b7} right click: menu",
         ] {
             kit::caption(ui, line);
         }

@@ -168,6 +168,14 @@ impl Theme {
         if primary { self.on_primary } else { self.text }
     }
 
+    /// A colour as text on a panel: mixed with the strongest text until it can be read there.
+    pub fn legible(&self, color: Color32) -> Color32 {
+        (0u8..10)
+            .map(|tenths| color.lerp_to_gamma(self.strong, f32::from(tenths) / 10.0))
+            .find(|c| contrast(*c, self.panel) >= 4.5)
+            .unwrap_or(self.strong)
+    }
+
     /// A status colour on a primary card: light themes have dark primaries, so the dark theme's status stands there.
     pub fn status_on_primary(&self, status: Color32, primary: bool) -> Color32 {
         if !primary || self.kind != ThemeKind::Light {
@@ -247,6 +255,25 @@ impl Theme {
         v.text_cursor.blink = false;
         v.slider_trailing_fill = false;
     }
+}
+
+/// How light a colour is, 0 to 1 (WCAG).
+fn luminance(c: Color32) -> f64 {
+    let lin = |v: u8| {
+        let v = f64::from(v) / 255.0;
+        if v <= 0.040_45 {
+            v / 12.92
+        } else {
+            ((v + 0.055) / 1.055).powf(2.4)
+        }
+    };
+    0.2126 * lin(c.r()) + 0.7152 * lin(c.g()) + 0.0722 * lin(c.b())
+}
+
+/// The contrast ratio of two colours, 1 to 21 (WCAG).
+fn contrast(a: Color32, b: Color32) -> f64 {
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
 
 /// Colours of parts and series, the same in every theme and workspace (Okabe-Ito).
@@ -346,23 +373,6 @@ pub const MIN_WINDOW: Vec2 = vec2(1024.0, 700.0);
 mod tests {
     use super::*;
 
-    fn luminance(c: Color32) -> f64 {
-        let lin = |v: u8| {
-            let v = f64::from(v) / 255.0;
-            if v <= 0.040_45 {
-                v / 12.92
-            } else {
-                ((v + 0.055) / 1.055).powf(2.4)
-            }
-        };
-        0.2126 * lin(c.r()) + 0.7152 * lin(c.g()) + 0.0722 * lin(c.b())
-    }
-
-    fn contrast(a: Color32, b: Color32) -> f64 {
-        let (a, b) = (luminance(a), luminance(b));
-        (a.max(b) + 0.05) / (a.min(b) + 0.05)
-    }
-
     #[test]
     fn text_is_legible_on_every_surface_of_every_theme() {
         for kind in [ThemeKind::Dark, ThemeKind::Light, ThemeKind::HighContrast] {
@@ -375,6 +385,18 @@ mod tests {
                 assert!(contrast(status, t.panel) >= 4.5, "{kind:?} {status:?}");
             }
             assert!(contrast(t.on_primary, t.primary) >= 4.5);
+            for status in [t.fits, t.tight, t.over] {
+                let on_card = t.status_on_primary(status, true);
+                assert!(contrast(on_card, t.primary) >= 3.0, "{kind:?} {status:?}");
+            }
+            for part in [
+                hue::ACTIVATIONS_TEXT,
+                hue::WORKSPACE,
+                hue::INPUT,
+                Color32::WHITE,
+            ] {
+                assert!(contrast(t.legible(part), t.panel) >= 4.5, "{kind:?}");
+            }
         }
     }
 }

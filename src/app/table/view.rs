@@ -93,6 +93,22 @@ pub(super) fn display() -> Vec<CommandInfo> {
             .when(why::no_volume),
         now(
             M,
+            Command::NextSlab,
+            "Next slab mode",
+            "One slice; maximum, mean or minimum of 10 mm.",
+        )
+        .key(Chord::plain(c('M')))
+        .when(why::no_volume),
+        now(
+            M,
+            Command::ToggleCine,
+            "Play slices",
+            "Ten a second in the active plane; again or Esc stops.",
+        )
+        .key(Chord::plain(c('P')))
+        .when(why::no_volume),
+        now(
+            M,
             Command::WindowLevelPreset(1),
             "Window level: soft tissue",
             "Width 400, center 40.",

@@ -270,11 +270,11 @@ fn capacity(ui: &Ui, bar: Rect, row: &CardRow, chart: &BudgetChart, t: &Theme) {
 }
 
 /// Names of the parts above the first bar, each with a leader; a name that would touch another takes the other line.
-fn labels(ui: &Ui, plot: Rect, chart: &BudgetChart, _t: &Theme) {
+fn labels(ui: &Ui, plot: Rect, chart: &BudgetChart, t: &Theme) {
     let p = ui.painter();
     let mut taken: Vec<Rect> = Vec::new();
     for l in &chart.labels {
-        let c = color(l.color);
+        let c = t.legible(color(l.color));
         let galley = p.layout_no_wrap(l.text.clone(), fonts::caption(), c);
         let x = x_of(plot, chart, l.at);
         let place = |line: usize| {
@@ -290,7 +290,7 @@ fn labels(ui: &Ui, plot: Rect, chart: &BudgetChart, _t: &Theme) {
         let free = |r: &Rect| {
             taken
                 .iter()
-                .all(|t| !t.expand2(vec2(8.0, 0.0)).intersects(*r))
+                .all(|other| !other.expand2(vec2(8.0, 0.0)).intersects(*r))
         };
         let Some(r) = [place(l.line), place(1 - l.line.min(1))]
             .into_iter()

@@ -13,8 +13,8 @@ pub(super) use budget_plot::bars;
 
 use super::{Cx, kit, panel};
 use crate::app::Command;
+use crate::report::TimelineChart;
 use crate::report::chart::{self, BudgetChart};
-use crate::report::{TimelineChart, timeline_chart};
 use eframe::egui::{Rect, Sense, Ui, pos2, vec2};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub(super) struct Charts {
     key: (usize, Option<String>),
     pub(super) budget: BudgetChart,
-    pub(super) timeline: TimelineChart,
+    pub(super) timeline: Arc<TimelineChart>,
 }
 
 /// Keeps the charts in step with the budget.
@@ -43,12 +43,15 @@ pub(super) fn refresh(cx: &mut Cx<'_>) {
         .iter()
         .filter_map(|v| cx.state.catalogue.get(&v.id).ok())
         .collect();
+    let Some(timeline) = cx.state.derived.timeline.clone() else {
+        return;
+    };
     let title = title(cx);
     let mut verdicts = b.cards.clone();
     verdicts.sort_by_key(|v| (v.usable, v.id.clone()));
     cx.local.charts = Some(Charts {
         budget: chart::budget_chart(&title, &b.budget, &verdicts, &cards, key.1.as_deref()),
-        timeline: timeline_chart(&b.budget),
+        timeline,
         key,
     });
 }

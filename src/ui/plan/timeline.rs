@@ -74,7 +74,7 @@ fn draw(ui: &mut Ui, chart: &TimelineChart) {
         line.push(pos2(x(i as f64), y(gib)));
         line.push(pos2(x(i as f64 + 1.0), y(gib)));
     }
-    p.add(Shape::line(line, Stroke::new(1.2, Color32::WHITE)));
+    p.add(Shape::line(line, Stroke::new(1.2, t.strong)));
     for l in &chart.labels {
         let text = p.layout_no_wrap(l.text.clone(), fonts::caption_bold(), ink(l.fill));
         let room = vec2(x(l.width) - x(0.0), y(0.0) - y(l.height));
@@ -87,7 +87,7 @@ fn draw(ui: &mut Ui, chart: &TimelineChart) {
         let at = y(*gib);
         p.extend(Shape::dashed_line(
             &[pos2(plot.left(), at), pos2(plot.right(), at)],
-            Stroke::new(1.0, Color32::WHITE),
+            Stroke::new(1.0, t.strong),
             6.0,
             4.0,
         ));
@@ -101,8 +101,8 @@ fn draw(ui: &mut Ui, chart: &TimelineChart) {
         );
     }
     let px = x(chart.peak_step as f64 + 0.5);
-    p.vline(px, plot.y_range(), Stroke::new(1.0, Color32::WHITE));
-    p.circle_filled(pos2(px, y(chart.peak)), 4.0, Color32::WHITE);
+    p.vline(px, plot.y_range(), Stroke::new(1.0, t.strong));
+    p.circle_filled(pos2(px, y(chart.peak)), 4.0, t.strong);
     hover(ui, plot, chart, &t);
 }
 
@@ -205,11 +205,7 @@ fn hover(ui: &mut Ui, plot: Rect, chart: &TimelineChart, t: &Theme) {
         at.y.clamp(plot.top(), (plot.bottom() - size.y).max(plot.top()));
     let card = Rect::from_min_size(pos2(left, top), size);
     let p = ui.painter();
-    p.vline(
-        at.x,
-        plot.y_range(),
-        Stroke::new(1.0, fade(Color32::WHITE, 0.5)),
-    );
+    p.vline(at.x, plot.y_range(), Stroke::new(1.0, fade(t.strong, 0.5)));
     p.rect(
         card,
         4,

@@ -5,8 +5,7 @@ use crate::geometry::Axis;
 use crate::ui::theme::{Theme, hue, plane_color};
 use crate::ui::{Cx, fonts, kit, paint};
 use eframe::egui::{
-    self, Align2, Color32, Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, accesskit::Role, pos2,
-    vec2,
+    self, Align2, Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, accesskit::Role, pos2, vec2,
 };
 
 /// Draws the tile.
@@ -234,7 +233,7 @@ fn scatter(ui: &mut Ui, cx: &mut Cx<'_>) {
             .circle(c, 5.0, hue::REFERENCE, Stroke::new(1.0, t.panel));
         if cx.state.view.selected == Some(place) || response.hovered() {
             ui.painter()
-                .circle_stroke(c, 10.0, Stroke::new(2.0, Color32::WHITE));
+                .circle_stroke(c, 10.0, Stroke::new(2.0, t.strong));
         }
         response.widget_info(|| {
             WidgetInfo::labeled(

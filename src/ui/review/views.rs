@@ -227,6 +227,7 @@ fn act(cx: &mut Cx<'_>, plane: Plane, action: SliceAction, window: WindowLevel) 
         }
         SliceAction::Select(row) => cx.send(Command::SelectDetection(row)),
         SliceAction::Maximise => cx.send(Command::ShowLarge(plane)),
+        SliceAction::Send(command) => cx.send(command),
     }
 }
 

@@ -11,6 +11,7 @@ pub use overlay::WindowGrid;
 
 use super::gpu::{SlicePaint, SliceUniforms};
 use super::theme::Theme;
+use crate::app::{Command, by_command};
 use crate::geometry::{Affine, Extent, Plane};
 use crate::series::SliceInfo;
 use crate::volume::SharedVolume;
@@ -133,7 +134,7 @@ pub struct Scene<'a> {
 }
 
 /// What the mouse or a key asked for on a view.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum SliceAction {
     /// Put the crosshair here (voxel index).
     Crosshair([f64; 3]),
@@ -147,6 +148,8 @@ pub enum SliceAction {
     Select(usize),
     /// Show this view alone, or all again.
     Maximise,
+    /// An entry of the menu under the right button.
+    Send(Command),
 }
 
 /// The voxel index that a view cuts at.
@@ -181,7 +184,8 @@ pub fn show(
     let index = slice_index(&map, scene.crosshair);
     let id = ui.scope_id().with(("slice", plane, slot));
     let response = ui.interact(rect, id, Sense::click_and_drag());
-    let actions = mouse::act(ui, &response, &map, scene, pane, index);
+    let mut actions = mouse::act(ui, &response, &map, scene, pane, index);
+    menu(&response, plane, &mut actions);
     let projection = Projection::new(map, rect, pane);
     pane.scale = projection.scale;
     let painter = ui.painter_at(rect);
@@ -205,6 +209,42 @@ pub fn show(
         );
     }
     actions
+}
+
+/// The menu under the right button: entries of the one table, by their names there.
+fn menu(response: &egui::Response, plane: Plane, actions: &mut Vec<SliceAction>) {
+    let groups = [
+        vec![
+            Command::ShowLarge(plane),
+            Command::ZoomToFit,
+            Command::ResetView,
+        ],
+        vec![Command::Invert, Command::NextSlab, Command::ToggleCine],
+        [1, 2, 4, 5, 0].map(Command::WindowLevelPreset).to_vec(),
+        vec![Command::ShowSeriesDetails, Command::ScreenshotDialog],
+    ];
+    egui::Popup::context_menu(response).show(|ui| {
+        ui.set_min_width(220.0);
+        for (i, group) in groups.into_iter().enumerate() {
+            if i > 0 {
+                ui.separator();
+            }
+            for info in group.iter().filter_map(by_command) {
+                let keys = info
+                    .keys
+                    .first()
+                    .map(|k| k.label(crate::app::System::here()))
+                    .unwrap_or_default();
+                let button = egui::Button::new(info.name).right_text(keys);
+                if ui.add(button.min_size(egui::vec2(220.0, 24.0))).clicked()
+                    && let Some(command) = info.command()
+                {
+                    actions.push(SliceAction::Send(command.clone()));
+                    ui.close();
+                }
+            }
+        }
+    });
 }
 
 /// "Axial, slice 43 of 180, z 64.0 mm superior, lung window, 2 boxes".
