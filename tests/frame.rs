@@ -89,7 +89,7 @@ fn what_a_frame_costs_at_512x512x140() {
         Some(Command::SetRoi([
             128,
             128,
-            if i % 2 == 0 { 64 } else { 72 },
+            if i.is_multiple_of(2) { 64 } else { 72 },
         ]))
     };
     measure(&mut h, "plan, another roi each frame", rois);
@@ -105,14 +105,18 @@ fn what_a_frame_costs_at_512x512x140() {
             s.network.info().is_some() && !s.derived.budget_pending
         });
         measure(&mut h, &format!("{network}, another roi each frame"), |i| {
-            let z = if i % 2 == 0 { roi } else { 2 * roi };
+            let z = if i.is_multiple_of(2) { roi } else { 2 * roi };
             Some(Command::SetRoi([192, 192, z]))
         });
         let ctx = h.ctx.clone();
         h.state_mut().send(&ctx, Command::ShowLayers);
         settle(&mut h, |s| !s.derived.layer_lines.is_empty());
         measure(&mut h, &format!("{network}, layers, another search"), |i| {
-            let text = if i % 2 == 0 { "conv" } else { "32 128" };
+            let text = if i.is_multiple_of(2) {
+                "conv"
+            } else {
+                "32 128"
+            };
             Some(Command::SearchLayers(text.to_owned()))
         });
         let ctx = h.ctx.clone();

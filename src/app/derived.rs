@@ -103,7 +103,7 @@ pub(super) fn key(parts: &impl serde::Serialize) -> u64 {
 }
 
 /// What a document asks of memory.
-fn request<'a>(
+pub(super) fn request<'a>(
     document: &Document,
     model: &'a Model,
     roi: Extent,
@@ -281,7 +281,7 @@ impl State {
                     // The plot's pieces are made here too: a frame only draws them.
                     let timeline = timeline_chart(&b);
                     let cards: Vec<&Card> = cards.iter().collect();
-                    (BudgetOnCards::new(&request, b, &cards), timeline)
+                    Box::new((BudgetOnCards::new(&request, b, &cards), timeline))
                 })
                 .map_err(|e| e.to_string());
             let _closed = out.send(News::Budget(new_key, made));
@@ -332,12 +332,12 @@ impl State {
     pub(super) fn take_budget(
         &mut self,
         of: u64,
-        budget: Result<(BudgetOnCards, TimelineChart), String>,
+        budget: Result<Box<(BudgetOnCards, TimelineChart)>, String>,
     ) {
         if of != self.derived.budget_key {
             return;
         }
-        let (budget, timeline) = match budget {
+        let (budget, timeline) = match budget.map(|both| *both) {
             Ok((budget, timeline)) => (Ok(budget), Some(Arc::new(timeline))),
             Err(e) => (Err(e), None),
         };

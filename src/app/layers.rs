@@ -4,9 +4,8 @@ use super::document::{Document, Mode, Runtime};
 use super::state::State;
 use super::work::{Kind, News};
 use crate::geometry::Extent;
-use crate::memory::budget::BudgetRequest;
 use crate::memory::planner::Planner;
-use crate::memory::{Precision, schedule};
+use crate::memory::{Precision, schedule, tiles};
 use crate::network::layers::{self, Layer};
 use crate::network::manifest::Axes;
 use crate::network::{Facts, Graph, Model, Reach, TensorKind};
@@ -266,24 +265,13 @@ fn alive_at_peak(
 ) -> (BTreeSet<usize>, Option<(String, Bytes)>) {
     let d = &wanted.document;
     if d.runtime == Runtime::Voxfit && d.mode == Mode::Inference {
-        let Ok(plan) = schedule::plan(&model.graph, spatial, d.batch, d.precision) else {
+        let (batch, limit) = (d.batch, d.memory_limit);
+        let Ok(plan) = tiles::plan_under(&model.graph, spatial, batch, d.precision, limit) else {
             return (BTreeSet::new(), None);
         };
         return alive_in(&model.graph, &plan);
     }
-    let request = BudgetRequest {
-        volume: Some(wanted.volume),
-        runtime: d.runtime,
-        mode: d.mode,
-        precision: d.precision,
-        batch: d.batch,
-        optimizer: d.optimizer,
-        checkpointing: d.checkpointing,
-        stitch_on: d.stitch_on,
-        display: d.display,
-        axes: model.manifest.input.axes,
-        ..BudgetRequest::new(&model.graph, wanted.roi)
-    };
+    let request = super::derived::request(d, model, wanted.roi, wanted.volume);
     let Ok(b) = Planner::new(&model.graph).budget_without_fixes(&request) else {
         return (BTreeSet::new(), None);
     };

@@ -167,6 +167,7 @@ pub fn table() -> &'static [CommandInfo] {
             file::save(),
             view::view(),
             view::display(),
+            view::levels(),
             view::layers(),
             view::slices(),
             plan::plan(),

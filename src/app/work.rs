@@ -63,7 +63,7 @@ pub(super) enum News {
     /// What can run here.
     Engines(Vec<EngineInfo>),
     /// A budget was made, for this key.
-    Budget(u64, Result<(BudgetOnCards, TimelineChart), String>),
+    Budget(u64, Result<Box<(BudgetOnCards, TimelineChart)>, String>),
     /// What running the window in tiles takes, for the budget of that key.
     TileFix(u64, Option<Box<crate::memory::budget::Fix>>),
     /// The network's layers, for this key.

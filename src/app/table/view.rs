@@ -107,6 +107,12 @@ pub(super) fn display() -> Vec<CommandInfo> {
         )
         .key(Chord::plain(c('P')))
         .when(why::no_volume),
+    ]
+}
+
+pub(super) fn levels() -> Vec<CommandInfo> {
+    use Menu::View as M;
+    vec![
         now(
             M,
             Command::WindowLevelPreset(1),
