@@ -6,6 +6,8 @@
     reason = "helpers of tests fail as tests do and say what they skip"
 )]
 
+mod fuzz;
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use voxfit::jobs::Control;

@@ -249,6 +249,7 @@ pub(super) fn load(
             } else {
                 info.uid.clone()
             };
+            let refusal = info.refusal().or_else(|| loaded.refusal());
             let opened = Opened {
                 volume: loaded.volume,
                 name: name.to_owned(),
@@ -262,7 +263,7 @@ pub(super) fn load(
                     .iter()
                     .map(|w| PlanWarning::new(w.code.as_str(), w.text.clone()))
                     .collect(),
-                refusal: info.refusal(),
+                refusal,
             };
             if straight {
                 return straightened(opened, own, generation, control, out);

@@ -1,16 +1,20 @@
 //! Gets the bytes of one frame out of its file: native, deflated, or encapsulated in fragments.
 
-use super::header::{FileHeader, Pixels, find_start, inflate};
+use super::header::{FileHeader, Pixels, find_start};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
+use std::sync::Mutex;
+
+/// A larger data set goes through the disk, so that a load stays within its memory.
+const INFLATED_IN_MEMORY: usize = 32 << 20;
 
 /// Where the frames of a file lie; found once for each file.
 #[derive(Debug)]
 pub(super) enum Content {
     /// Frames one after the other from the pixel offset on.
     Native,
-    /// The inflated data set.
-    Inflated(Vec<u8>),
+    /// The inflated data set, in memory while it is small and else in a file without a name.
+    Inflated(Mutex<tempfile::SpooledTempFile>),
     /// For each frame its fragments (start and length).
     Encapsulated(Vec<Vec<(u64, u64)>>),
 }
@@ -26,7 +30,11 @@ impl Content {
         if p.deflated {
             let bytes = std::fs::read(&header.path).map_err(|e| io(&e))?;
             let start = find_start(&bytes)?;
-            return inflate(bytes.get(start.at..).unwrap_or_default()).map(Self::Inflated);
+            let mut kept = tempfile::spooled_tempfile(INFLATED_IN_MEMORY);
+            let deflated = bytes.get(start.at..).unwrap_or_default();
+            std::io::copy(&mut flate2::read::DeflateDecoder::new(deflated), &mut kept)
+                .map_err(|e| io(&e))?;
+            return Ok(Self::Inflated(Mutex::new(kept)));
         }
         if p.length.is_some() {
             return Ok(Self::Native);
@@ -60,13 +68,13 @@ impl Content {
             }
             Self::Inflated(set) => {
                 let (start, length) = native_range(p, frame)?;
-                let range = usize::try_from(start)
-                    .ok()
-                    .zip(usize::try_from(start + length).ok())
-                    .and_then(|(a, b)| set.get(a..b))
-                    .ok_or("pixel data cut short")?;
-                out.extend_from_slice(range);
-                Ok(())
+                let mut set = set.lock().map_err(|_poisoned| "pixel data cut short")?;
+                set.seek(SeekFrom::Start(start)).map_err(|e| io(&e))?;
+                let found = (&mut *set)
+                    .take(length)
+                    .read_to_end(out)
+                    .map_err(|e| io(&e))?;
+                whole(length, found)
             }
             Self::Encapsulated(frames) => {
                 let fragments = frames.get(frame).ok_or("a frame without pixel data")?;
@@ -96,6 +104,10 @@ fn read_exactly(file: &mut File, at: u64, length: u64, out: &mut Vec<u8>) -> Res
     let there = length.min(size.saturating_sub(at));
     out.reserve(usize::try_from(there).unwrap_or(0));
     let found = file.take(length).read_to_end(out).map_err(|e| io(&e))?;
+    whole(length, found)
+}
+
+fn whole(length: u64, found: usize) -> Result<(), String> {
     if found as u64 == length {
         Ok(())
     } else {

@@ -97,6 +97,9 @@ impl PixelDataObject for OneFrame<'_> {
 /// JPEG extended, processes 2 (8 bits) and 4 (12 bits).
 const EXTENDED: &str = "1.2.840.10008.1.2.4.51";
 
+/// JPEG lossless: any predictor, and the first alone.
+const LOSSLESS: [&str; 2] = ["1.2.840.10008.1.2.4.57", "1.2.840.10008.1.2.4.70"];
+
 /// JPEG processes that the standard has retired and no decoder here reads.
 const RETIRED: [(&str, &str); 11] = [
     (
@@ -159,6 +162,12 @@ pub(super) fn decode(
         return super::jpeg12::decode(bytes, pixels, out)
             .map_err(|e| format!("pixels stored as 12-bit JPEG are damaged ({e})"));
     }
+    if LOSSLESS.contains(&syntax)
+        && super::jpegll::decode(bytes, pixels, out)
+            .map_err(|e| format!("pixels stored as lossless JPEG are damaged ({e})"))?
+    {
+        return Ok(());
+    }
     let known = TransferSyntaxRegistry
         .get(syntax)
         .ok_or_else(|| format!("an unknown transfer syntax ({syntax})"))?;
@@ -168,6 +177,8 @@ pub(super) fn decode(
             "pixels are stored as {name} ({syntax}), which is not supported; convert the files to an uncompressed transfer syntax"
         ));
     };
+    super::claims::check(bytes, pixels)
+        .map_err(|e| format!("pixels stored as {name} are damaged ({e})"))?;
     let object = OneFrame {
         syntax,
         bytes,

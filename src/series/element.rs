@@ -120,8 +120,9 @@ pub(super) struct Walker<'a> {
     depth: usize,
 }
 
-fn is_long(vr: [u8; 2]) -> bool {
-    !matches!(
+/// VRs whose length has two bytes.
+fn is_short(vr: [u8; 2]) -> bool {
+    matches!(
         &vr,
         b"AE"
             | b"AS"
@@ -144,6 +145,26 @@ fn is_long(vr: [u8; 2]) -> bool {
             | b"UI"
             | b"UL"
             | b"US"
+    )
+}
+
+/// VRs whose length has four bytes, after two that are reserved.
+fn is_long(vr: [u8; 2]) -> bool {
+    matches!(
+        &vr,
+        b"OB"
+            | b"OD"
+            | b"OF"
+            | b"OL"
+            | b"OV"
+            | b"OW"
+            | b"SQ"
+            | b"SV"
+            | b"UC"
+            | b"UN"
+            | b"UR"
+            | b"UT"
+            | b"UV"
     )
 }
 
@@ -201,14 +222,19 @@ impl<'a> Walker<'a> {
         }
         let [v0, v1, l0, l1] = self.take::<4>(at, tag)?;
         let vr = [v0, v1];
-        if !looks_like_vr(&vr) {
+        // Seen: private elements with VRs of their maker's own (`??`, zeros, letters); those that are new in a later
+        // edition of the standard have the long form, whose two reserved bytes are zero.
+        let unknown = !is_short(vr) && !is_long(vr);
+        let named = looks_like_vr(&vr) || vr == *b"??";
+        let reserved = [l0, l1] == [0, 0];
+        if is_long(vr) || unknown && named && reserved {
+            let length = self.encoding.u32(self.take::<4>(at + 4, tag)?);
+            return Ok(Some(Head::new(tag, vr, length, at + 8)));
+        }
+        if unknown && !named && (vr != [0, 0] || reserved) {
             // Seen: explicit files with single implicit elements inside (their length read as a VR).
             let length = self.encoding.u32([v0, v1, l0, l1]);
             return Ok(Some(Head::new(tag, *b"??", length, at + 4)));
-        }
-        if is_long(vr) {
-            let length = self.encoding.u32(self.take::<4>(at + 4, tag)?);
-            return Ok(Some(Head::new(tag, vr, length, at + 8)));
         }
         let length = u32::from(self.encoding.u16([l0, l1]));
         Ok(Some(Head::new(tag, vr, length, at + 4)))
@@ -230,9 +256,8 @@ impl<'a> Walker<'a> {
         else {
             return Ok(None);
         };
-        // PS3.5 6.2.2: UN of undefined length holds an implicit little-endian sequence.
-        let encoding = if vr == *b"UN" && length.is_none() {
-            Encoding::IMPLICIT
+        let encoding = if vr == *b"UN" {
+            self.inside_unknown(at, length.is_none())
         } else {
             self.encoding
         };
@@ -254,6 +279,19 @@ impl<'a> Walker<'a> {
             value,
             encoding,
         }))
+    }
+
+    /// How the items of a sequence are written whose VR says UN: implicit little endian (PS3.5 6.2.2).
+    /// Seen: explicit ones too; the first element of the first item tells. Other values stay as the file is.
+    fn inside_unknown(&self, at: usize, undefined: bool) -> Encoding {
+        let head = self.data.get(at..at.saturating_add(14)).unwrap_or_default();
+        if !undefined && !head.starts_with(&[0xFE, 0xFF, 0x00, 0xE0]) {
+            return self.encoding;
+        }
+        match head.last_chunk::<2>() {
+            Some(&vr) if head.len() == 14 && (is_short(vr) || is_long(vr)) => Encoding::EXPLICIT,
+            _ => Encoding::IMPLICIT,
+        }
     }
 
     /// End of the value and start of what follows, for a value of undefined length.

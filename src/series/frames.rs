@@ -3,6 +3,11 @@
 use super::dataset::DataSet;
 use super::header::Plane;
 
+/// No patient is further than this (mm) from the origin: such numbers are damage.
+const FAR: f64 = 1.0e6;
+/// A slope or intercept beyond this, or a slope this close to zero, is damage and not a scale.
+const STEEP: f64 = 1.0e12;
+
 /// One plane for each frame.
 pub(super) fn planes(set: &DataSet<'_>, frames: usize) -> Vec<Plane> {
     let base = single(set);
@@ -16,7 +21,7 @@ pub(super) fn planes(set: &DataSet<'_>, frames: usize) -> Vec<Plane> {
             // Without functional groups a position can be that of one frame only.
             base.position = None;
         }
-        return (0..frames.min(1 << 20)).map(|_| base.clone()).collect();
+        return vec![base; frames];
     };
     let mut out: Vec<Plane> = per_frame
         .items()
@@ -24,6 +29,8 @@ pub(super) fn planes(set: &DataSet<'_>, frames: usize) -> Vec<Plane> {
         .zip(1i64..)
         .map(|(item, n)| {
             let mut plane = base.clone();
+            // A position of the whole file is no frame's own.
+            plane.position = plane.position.filter(|_| frames == 1);
             plane.instance = Some(n);
             if let Some(shared) = &shared {
                 functional(&mut plane, shared);
@@ -37,13 +44,13 @@ pub(super) fn planes(set: &DataSet<'_>, frames: usize) -> Vec<Plane> {
         position: None,
         ..base
     };
-    out.resize(frames.min(1 << 20), bare);
+    out.resize(frames, bare);
     out
 }
 
 fn single(set: &DataSet<'_>) -> Plane {
     let mut plane = Plane {
-        position: set.vector::<3>(0x0020_0032),
+        position: position(set),
         spacing: spacing(set),
         rescale: rescale(set),
         slope_unknown: slope_unknown(set),
@@ -59,7 +66,7 @@ fn single(set: &DataSet<'_>) -> Plane {
 
 fn functional(plane: &mut Plane, group: &DataSet<'_>) {
     if let Some(item) = group.first_item(0x0020_9113) {
-        plane.position = item.vector::<3>(0x0020_0032).or(plane.position);
+        plane.position = position(&item).or(plane.position);
     }
     if let Some(item) = group.first_item(0x0020_9116) {
         orientation(plane, &item);
@@ -80,28 +87,46 @@ fn functional(plane: &mut Plane, group: &DataSet<'_>) {
     }
 }
 
+fn position(set: &DataSet<'_>) -> Option<[f64; 3]> {
+    set.vector::<3>(0x0020_0032)
+        .filter(|p| p.iter().all(|x| x.abs() <= FAR))
+}
+
 /// Pixel spacing is row spacing (between rows, y), then column spacing (x).
 fn spacing(set: &DataSet<'_>) -> Option<[f64; 2]> {
     let [y, x] = set.vector::<2>(0x0028_0030)?;
-    (x > 0.0 && y > 0.0).then_some([x, y])
+    let sound = |s: f64| s > 1.0 / STEEP && s <= FAR;
+    (sound(x) && sound(y)).then_some([x, y])
 }
 
 fn rescale(set: &DataSet<'_>) -> Option<(f64, f64)> {
     let slope = set.number(0x0028_1053);
-    let intercept = set.number(0x0028_1052);
+    let intercept = set.number(0x0028_1052).filter(|i| i.abs() <= STEEP);
     match (slope, intercept) {
-        (None, None) => None,
+        (None, None) if !says_rescale(set) => None,
         // A slope of zero would make every voxel the same; `slope_unknown` tells.
         (slope, intercept) => Some((
-            slope.filter(|&s| s != 0.0).unwrap_or(1.0),
+            slope.filter(|&s| is_slope(s)).unwrap_or(1.0),
             intercept.unwrap_or(0.0),
         )),
     }
 }
 
-/// Whether the data set speaks of a rescale without a slope that can be used.
+/// Whether there is something in slope or intercept, a number or not.
+fn says_rescale(set: &DataSet<'_>) -> bool {
+    set.code(0x0028_1053).is_some() || set.code(0x0028_1052).is_some()
+}
+
+/// Whether a number can be a slope.
+fn is_slope(s: f64) -> bool {
+    s.abs() > 1.0 / STEEP && s.abs() < STEEP
+}
+
+/// Whether the data set speaks of a rescale without a slope (or intercept) that can be used.
 fn slope_unknown(set: &DataSet<'_>) -> bool {
-    rescale(set).is_some() && set.number(0x0028_1053).is_none_or(|s| s == 0.0)
+    let slope = set.number(0x0028_1053).is_some_and(is_slope);
+    let intercept = set.number(0x0028_1052).is_some_and(|i| i.abs() <= STEEP);
+    says_rescale(set) && !(slope && intercept)
 }
 
 /// Row and column directions, brought to unit length; left alone where they are absent or no directions.

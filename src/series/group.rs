@@ -1,7 +1,7 @@
 //! Sorts images into series and parts of series: by UID, kind, size and orientation, then by position.
 
 use super::frames::{cross, dot, norm, sub};
-use super::header::{FileHeader, Source};
+use super::header::{FileHeader, Lost, Plane, Source};
 use super::scan::Damaged;
 use super::stack;
 use super::{SeriesInfo, Warning, WarningCode};
@@ -56,14 +56,39 @@ pub(super) fn series(root: &Path, images: Vec<FileHeader>, damaged: &[Damaged]) 
         }
         by_uid.entry(uid).or_default().push(Arc::new(image));
     }
+    let homes = homes(&by_uid);
     let mut out = Vec::new();
     for uid in order {
         let files = by_uid.remove(&uid).unwrap_or_default();
         let hurt: Vec<&Damaged> = damaged
             .iter()
-            .filter(|d| d.series_uid.as_ref() == Some(&uid))
+            .filter(|d| match &d.lost {
+                Lost::Nothing => false,
+                Lost::Somewhere => homes.get(folder(&d.name)) == Some(&Some(uid.clone())),
+                Lost::From(lost) => *lost == uid,
+            })
             .collect();
         out.extend(parts(root, &files, &hurt));
+    }
+    out
+}
+
+/// The folder in a name.
+fn folder(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// For each folder the one series whose slices are in it; `None` where there are several.
+fn homes(by_uid: &BTreeMap<String, Vec<Arc<FileHeader>>>) -> BTreeMap<String, Option<String>> {
+    let mut out: BTreeMap<String, Option<String>> = BTreeMap::new();
+    for (uid, files) in by_uid {
+        let of_slices = files.iter().filter(|f| kind(f) == Kind::Volume);
+        let folders: BTreeSet<&str> = of_slices.map(|f| folder(&f.name)).collect();
+        for folder in folders {
+            out.entry(folder.to_owned())
+                .and_modify(|home| *home = None)
+                .or_insert_with(|| Some(uid.clone()));
+        }
     }
     out
 }
@@ -148,13 +173,21 @@ fn kind(file: &FileHeader) -> Kind {
         Kind::Localizer
     } else if !grey
         || file.pixels.bits_allocated < 8
-        || file.sop_class.starts_with("1.2.840.10008.5.1.4.1.1.7")
+        || file.sop_class.starts_with("1.2.840.10008.5.1.4.1.1.7") && !is_placed_ct(file)
         || matches!(file.modality.as_str(), "SEG" | "RTDOSE" | "RTIMAGE")
     {
         Kind::NotAVolume
     } else {
         Kind::Volume
     }
+}
+
+/// Seen: whole CT series converted to secondary captures, with their planes and HU.
+fn is_placed_ct(file: &FileHeader) -> bool {
+    let placed = |p: &Plane| {
+        p.position.is_some() && p.row.is_some() && p.spacing.is_some() && p.rescale.is_some()
+    };
+    file.modality == "CT" && file.planes.first().is_some_and(placed)
 }
 
 fn same_direction(a: Option<[f64; 3]>, b: Option<[f64; 3]>) -> bool {
@@ -173,7 +206,10 @@ fn buckets(sources: Vec<Source>) -> Vec<Bucket> {
             b.kind == kind
                 && b.sources.first().is_some_and(|f| {
                     let p = f.plane();
-                    f.file.pixels.rows == source.file.pixels.rows
+                    (kind == Kind::Volume
+                        || f.file.sop_class == source.file.sop_class
+                            && f.file.pixels.samples == source.file.pixels.samples)
+                        && f.file.pixels.rows == source.file.pixels.rows
                         && f.file.pixels.columns == source.file.pixels.columns
                         && same_direction(p.row, plane.row)
                         && same_direction(p.column, plane.column)

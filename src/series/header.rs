@@ -16,12 +16,8 @@ pub(super) struct Source {
 
 impl Source {
     /// Where the frame lies and how its values become HU.
-    pub(super) fn plane(&self) -> Plane {
-        self.file
-            .planes
-            .get(self.frame)
-            .cloned()
-            .unwrap_or_default()
+    pub(super) fn plane(&self) -> &Plane {
+        self.file.planes.get(self.frame).unwrap_or(&NOWHERE)
     }
 }
 
@@ -44,6 +40,21 @@ pub(super) struct Plane {
     pub(super) echo: Option<i64>,
     pub(super) stack: Option<String>,
 }
+
+/// What is known of a frame without a plane.
+static NOWHERE: Plane = Plane {
+    position: None,
+    row: None,
+    column: None,
+    spacing: None,
+    rescale: None,
+    slope_unknown: false,
+    instance: None,
+    acquisition: None,
+    temporal: None,
+    echo: None,
+    stack: None,
+};
 
 /// Byte order of native pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,23 +117,31 @@ pub(super) enum Parsed {
     Image(Box<FileHeader>),
     /// A directory of other files: referenced paths, part by part.
     Directory(Vec<Vec<String>>),
-    /// Something else; the reason says what. A series UID says which series has lost a slice.
-    Other {
-        reason: String,
-        series_uid: Option<String>,
-    },
+    /// Something else; the reason says what.
+    Other { reason: String, lost: Lost },
     /// The bytes at hand end before the header does.
-    NeedsMore {
-        series_uid: Option<String>,
-        reason: String,
-    },
+    NeedsMore { reason: String, lost: Lost },
+}
+
+/// Whether a file that cannot be used is a slice that some series has lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// It is no slice, or nothing says so.
+    #[default]
+    Nothing,
+    /// A slice of a series that is not said.
+    Somewhere,
+    /// A slice of this series.
+    From(String),
 }
 
 pub(super) const PIXEL_DATA: Tag = 0x7FE0_0010;
 const GE_PRIVATE: &str = "1.2.840.113619.5.2";
 const DEFLATED: &str = "1.2.840.10008.1.2.1.99";
-/// A header may not be larger than this once inflated; the pixel data of a slice included.
-const INFLATED_LIMIT: u64 = 1 << 31;
+/// A deflated file may not be larger than this once inflated.
+const INFLATED_LIMIT: u64 = 1 << 32;
+/// More frames than any scanner writes into one file.
+const MOST_FRAMES: usize = 100_000;
 
 /// Where the data set starts, its encoding, and the transfer syntax as said.
 #[derive(Debug)]
@@ -240,19 +259,20 @@ fn guess_encoding(set: &[u8], said: Option<Encoding>) -> Encoding {
     }
 }
 
-/// Inflates a deflated data set.
-pub(super) fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
+/// Inflates the first bytes of a deflated data set, at most `keep` of them; the length of the whole besides.
+pub(super) fn inflate(bytes: &[u8], keep: u64) -> Result<(Vec<u8>, u64), String> {
     use std::io::Read as _;
-    // No more than DEFLATE can hold: 1032 to 1.
-    let limit = (bytes.len() as u64)
-        .saturating_mul(1032)
-        .min(INFLATED_LIMIT);
-    let mut out = Vec::new();
-    flate2::read::DeflateDecoder::new(bytes)
-        .take(limit)
-        .read_to_end(&mut out)
-        .map_err(|e| format!("a deflated data set that cannot be inflated ({e})"))?;
-    Ok(out)
+    let damaged = |e: std::io::Error| format!("a deflated data set that cannot be inflated ({e})");
+    let mut stream = flate2::read::DeflateDecoder::new(bytes).take(INFLATED_LIMIT);
+    let mut kept = Vec::new();
+    stream
+        .by_ref()
+        .take(keep)
+        .read_to_end(&mut kept)
+        .map_err(damaged)?;
+    let rest = std::io::copy(&mut stream, &mut std::io::sink()).map_err(damaged)?;
+    let length = kept.len() as u64 + rest;
+    Ok((kept, length))
 }
 
 /// Whether pixels lie in the file as they are.
@@ -271,31 +291,55 @@ fn is_native(syntax: &str) -> bool {
 pub(super) fn parse(bytes: &[u8], file_length: u64, whole: bool) -> Parsed {
     let other = |reason: String| Parsed::Other {
         reason,
-        series_uid: None,
+        lost: Lost::Nothing,
     };
     let start = match find_start(bytes) {
         Ok(s) => s,
         Err(reason) if whole || bytes.len() > 4096 => return other(reason),
         Err(reason) => {
             return Parsed::NeedsMore {
-                series_uid: None,
                 reason,
+                lost: Lost::Nothing,
             };
         }
     };
-    if start.syntax == DEFLATED {
-        if !whole {
-            return Parsed::NeedsMore {
-                series_uid: None,
-                reason: String::new(),
-            };
-        }
-        return match inflate(bytes.get(start.at..).unwrap_or_default()) {
-            Ok(set) => parse_set(&set, set.len() as u64, 0, &start, true),
-            Err(reason) => other(reason),
+    if start.syntax != DEFLATED {
+        return parse_set(bytes, file_length, start.at, &start, whole);
+    }
+    if !whole {
+        return Parsed::NeedsMore {
+            reason: String::new(),
+            lost: Lost::Nothing,
         };
     }
-    parse_set(bytes, file_length, start.at, &start, whole)
+    let mut keep = 1u64 << 18;
+    loop {
+        match inflate(bytes.get(start.at..).unwrap_or_default(), keep) {
+            Ok((set, length)) => match parse_set(&set, length, 0, &start, length <= keep) {
+                Parsed::NeedsMore { .. } if length > keep => keep = keep.saturating_mul(16),
+                done => return done,
+            },
+            Err(reason) => return other(reason),
+        }
+    }
+}
+
+/// What a file that cannot be used was to be, as far as its elements tell.
+fn lost(set: &DataSet<'_>) -> Lost {
+    // CT, MR, PET and nuclear images with their enhanced kinds.
+    let sop = set.code(0x0008_0016).unwrap_or_default();
+    let kind = sop.strip_prefix("1.2.840.10008.5.1.4.1.1.");
+    let slice = kind.is_some_and(|k| {
+        ["2", "4", "20", "128", "130"]
+            .iter()
+            .any(|p| k == *p || k.strip_prefix(p).is_some_and(|r| r.starts_with('.')))
+    }) || set.get(0x0028_0010).is_some()
+        || sop.is_empty() && set.code(0x0008_0060).as_deref() == Some("CT");
+    match set.code(0x0020_000E) {
+        Some(uid) if slice => Lost::From(uid),
+        None if slice => Lost::Somewhere,
+        _ => Lost::Nothing,
+    }
 }
 
 fn parse_set(bytes: &[u8], length: u64, at: usize, start: &Start, whole: bool) -> Parsed {
@@ -304,7 +348,7 @@ fn parse_set(bytes: &[u8], length: u64, at: usize, start: &Start, whole: bool) -
     let walked = set.read_until(&mut walker, |tag| {
         tag >= 0x7FE0_0008 && tag >> 16 == 0x7FE0 || tag >> 16 > 0x7FE0
     });
-    let series_uid = set.code(0x0020_000E);
+    let lost = lost(&set);
     if let Err(error) = walked {
         let reason = if set.len() == 0 {
             "\"DICM\" followed by no data set".to_owned()
@@ -312,21 +356,21 @@ fn parse_set(bytes: &[u8], length: u64, at: usize, start: &Start, whole: bool) -
             error.to_string()
         };
         return if whole {
-            Parsed::Other { reason, series_uid }
+            Parsed::Other { reason, lost }
         } else {
-            Parsed::NeedsMore { series_uid, reason }
+            Parsed::NeedsMore { reason, lost }
         };
     }
     if !whole && walker.pos() >= bytes.len() {
         return Parsed::NeedsMore {
-            series_uid,
             reason: "the header goes on".to_owned(),
+            lost,
         };
     }
     if set.first_tag().is_none_or(|t| t >> 16 > 0x0028) {
         return Parsed::Other {
             reason: "no DICOM data set".to_owned(),
-            series_uid: None,
+            lost: Lost::Nothing,
         };
     }
     if set.get(0x0004_1220).is_some()
@@ -337,10 +381,10 @@ fn parse_set(bytes: &[u8], length: u64, at: usize, start: &Start, whole: bool) -
     match image(&set, &walker, length, start) {
         Ok(header) => Parsed::Image(Box::new(header)),
         Err(_) if !whole && walker.next_head().is_err() => Parsed::NeedsMore {
-            series_uid,
             reason: "the header goes on".to_owned(),
+            lost,
         },
-        Err(reason) => Parsed::Other { reason, series_uid },
+        Err(reason) => Parsed::Other { reason, lost },
     }
 }
 
@@ -387,7 +431,7 @@ fn image(
         return Err("compressed pixel data in a file that says it is not compressed".to_owned());
     }
     pixels.deflated = start.syntax == DEFLATED;
-    check_length(&pixels, length)?;
+    check_length(&pixels, &start.syntax, length)?;
     let charset = set.codes(0x0008_0005);
     Ok(FileHeader {
         transfer_syntax: start.syntax.clone(),
@@ -441,6 +485,11 @@ fn pixels(set: &DataSet<'_>, encoding: Encoding) -> Result<Pixels, String> {
             }
         },
     };
+    if frames > MOST_FRAMES {
+        return Err(format!(
+            "an image of {frames} frames, expected at most {MOST_FRAMES}"
+        ));
+    }
     let bits_allocated = bits(set, 0x0028_0100, 16);
     let bits_stored = bits(set, 0x0028_0101, bits_allocated);
     if bits_stored > bits_allocated {
@@ -471,14 +520,26 @@ fn pixels(set: &DataSet<'_>, encoding: Encoding) -> Result<Pixels, String> {
         } else {
             Order::Little
         },
-        padding: padding(set, signed),
+        padding: padding(set, signed, bits_allocated),
         ..Pixels::default()
     })
 }
 
-/// The padding value and its range limit; written as US or SS, read by the pixel representation.
-fn padding(set: &DataSet<'_>, signed: bool) -> Option<(i64, i64)> {
+/// The padding value and its range limit; written as US or SS (UL or SL for wide pixels), read by the pixel representation.
+fn padding(set: &DataSet<'_>, signed: bool, bits_allocated: u32) -> Option<(i64, i64)> {
     let read = |tag| {
+        let e = set.get(tag)?;
+        if bits_allocated > 16
+            && e.value.len() == 4
+            && let Some(&b) = e.value.first_chunk::<4>()
+        {
+            let v = e.encoding.u32(b);
+            return Some(if signed {
+                i64::from(v.cast_signed())
+            } else {
+                i64::from(v)
+            });
+        }
         let v = set.integer(tag)?;
         let v16 = u16::try_from(v.rem_euclid(65536)).ok()?;
         Some(if signed {
@@ -512,9 +573,26 @@ impl Pixels {
     }
 }
 
+/// Bytes of pixels that one byte of a codestream can stand for at most, with room to spare: a run-length pair gives 64,
+/// a bit of lossless JPEG one value, two bits of JPEG a block of 64. JPEG-LS and JPEG 2000 have no such bound, but no real
+/// picture, not even an empty one, comes near this.
+fn most_from_a_byte(syntax: &str) -> u64 {
+    match syntax {
+        "1.2.840.10008.1.2.5" => 128,
+        "1.2.840.10008.1.2.4.57" | "1.2.840.10008.1.2.4.70" => 32,
+        "1.2.840.10008.1.2.4.50" | "1.2.840.10008.1.2.4.51" => 1024,
+        _ => 32768,
+    }
+}
+
 /// Holds what the header claims against what the file can have.
-fn check_length(p: &Pixels, file_length: u64) -> Result<(), String> {
+fn check_length(p: &Pixels, syntax: &str, file_length: u64) -> Result<(), String> {
     let left = file_length.saturating_sub(p.offset);
+    let expected = p
+        .frame_bits()
+        .and_then(|b| b.checked_mul(p.frames as u64))
+        .ok_or("an image larger than any file")?
+        .div_ceil(8);
     let Some(length) = p.length else {
         return if left < 8 {
             Err("pixel data cut short: no compressed frame is there".to_owned())
@@ -523,15 +601,15 @@ fn check_length(p: &Pixels, file_length: u64) -> Result<(), String> {
                 "pixel data cut short: {} compressed frames cannot be in {left} bytes",
                 p.frames
             ))
+        } else if expected > left.saturating_mul(most_from_a_byte(syntax)) {
+            Err(format!(
+                "pixel data cut short: {}x{}x{} values cannot be in {left} bytes",
+                p.columns, p.rows, p.frames
+            ))
         } else {
             Ok(())
         };
     };
-    let expected = p
-        .frame_bits()
-        .and_then(|b| b.checked_mul(p.frames as u64))
-        .ok_or("an image larger than any file")?
-        .div_ceil(8);
     let found = left.min(length);
     if found < expected {
         return Err(format!(

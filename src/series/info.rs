@@ -280,6 +280,7 @@ impl SeriesInfo {
         match loaded {
             Some(Ok(l)) => {
                 warnings.clone_from(&l.warnings);
+                usable &= l.refusal().is_none();
                 values = Some(l);
             }
             Some(Err(e)) => {
@@ -368,10 +369,21 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// SHA-256 (hex) over int16 little-endian values in `[k][j][i]` order; `None` for float volumes.
+    /// Why the volume must not be run though its headers are sound: a slice could not be decoded.
+    pub fn refusal(&self) -> Option<String> {
+        self.warnings
+            .iter()
+            .find(|w| w.code == WarningCode::CannotDecode)
+            .map(|w| w.text.clone())
+    }
+
+    /// SHA-256 (hex) over int16 little-endian values in `[k][j][i]` order; `None` for float volumes and where slices are missing.
     pub fn hu_sha256(&self) -> Option<String> {
         use crate::volume::Voxels;
         use sha2::Digest as _;
+        if self.refusal().is_some() {
+            return None;
+        }
         let Voxels::I16(values) = &self.volume.voxels else {
             return None;
         };

@@ -2,14 +2,16 @@
 
 use super::content::Content;
 use super::decode::decode;
+use super::group::{file_names, names};
 use super::header::{Order, Pixels, Source};
-use super::values::{Range, Sample, Transform, to_i16};
-use super::{DecodedSlice, Loaded, SeriesError, SeriesInfo, SliceValues};
+use super::values::{Range, Sample, Transform};
+use super::{DecodedSlice, Loaded, SeriesError, SeriesInfo, SliceValues, Warning, WarningCode};
 use crate::jobs::Control;
 use crate::volume::{Volume, Voxels};
 use rayon::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// A sample type that knows how to show a slice of itself.
@@ -37,8 +39,8 @@ enum Failure {
     Slice(String),
 }
 
-/// Found content of each file, by name.
-type Contents<'a> = BTreeMap<&'a str, OnceLock<Result<Content, String>>>;
+/// Found content of each file with several frames. By path: names are text, which two paths may share.
+type Contents<'a> = BTreeMap<&'a Path, OnceLock<Result<Content, String>>>;
 
 thread_local! {
     /// Compressed bytes and decoded words of the slice at hand, kept to spare the allocator.
@@ -63,19 +65,16 @@ pub fn load(
         .map(|s| Transform::new(&s.file.pixels, s.plane().rescale))
         .collect();
     control.set_total(info.slices.len() as u64);
-    let whole = transforms.iter().all(Transform::is_whole);
-    let first = if whole {
-        fill::<i16>(info, &transforms, control, on_slice)?.map(|(v, range)| (Voxels::I16(v), range))
+    // Most fractional values show in the first slices; then the rest is not decoded twice.
+    let first = fill::<i16>(info, &transforms, control, on_slice)?;
+    let (voxels, filled) = if let Some((values, filled)) = first {
+        (Voxels::I16(values), filled)
     } else {
-        None
-    };
-    let (voxels, range) = if let Some(done) = first {
-        done
-    } else {
-        let (values, range) =
+        let (values, filled) =
             fill::<f32>(info, &transforms, control, on_slice)?.unwrap_or_default();
-        (narrowed(values, range), range)
+        (Voxels::F32(values), filled)
     };
+    let range = filled.range;
     let is_hu = info.modality == "CT"
         && info.slices.iter().all(|s| {
             s.plane().rescale.is_some()
@@ -84,34 +83,46 @@ pub fn load(
                     .as_deref()
                     .is_none_or(|t| matches!(t, "HU" | "US"))
         });
+    let mut warnings = info.warnings.clone();
+    warnings.extend(filled.warning);
     Ok(Loaded {
         volume: Arc::new(Volume {
             extent: info.size,
             affine: info.affine(),
             voxels,
-            padding: transforms.first().and_then(Transform::padding_values),
+            padding: padding(&transforms, range),
             is_hu,
             z_spacing_known: info.spacing_mm[2].is_some(),
         }),
         slices: info.slice_infos(),
-        warnings: info.warnings.clone(),
+        warnings,
         hu_min: range.min.is_finite().then_some(range.min),
         hu_max: range.max.is_finite().then_some(range.max),
     })
 }
 
-/// One int16 copy where every value turned out whole.
-fn narrowed(values: Vec<f32>, range: Range) -> Voxels {
-    if !range.whole_i16 {
-        return Voxels::F32(values);
-    }
-    let narrow: Option<Vec<i16>> = values.iter().map(|&v| to_i16(f64::from(v))).collect();
-    narrow.map_or(Voxels::F32(values), Voxels::I16)
+/// Padding of all slices as values: each slice has its own rescale. Where that would take in values that are none, the first slice's.
+fn padding(transforms: &[Transform], range: Range) -> Option<(f32, f32)> {
+    let mut all = transforms.iter().filter_map(Transform::padding_values);
+    let first = all.next()?;
+    let (low, high) = all.fold(first, |(a, b), (c, d)| (a.min(c), b.max(d)));
+    let apart = f64::from(high) < range.min || f64::from(low) > range.max;
+    Some(if apart { (low, high) } else { first })
 }
 
-impl Default for Range {
+/// What became of the slices.
+struct Filled {
+    range: Range,
+    /// Slices that could not be decoded.
+    warning: Option<Warning>,
+}
+
+impl Default for Filled {
     fn default() -> Self {
-        Self::NONE
+        Self {
+            range: Range::NONE,
+            warning: None,
+        }
     }
 }
 
@@ -139,13 +150,14 @@ fn fill<T: Shown>(
     transforms: &[Transform],
     control: &Control,
     on_slice: &(dyn Fn(DecodedSlice<'_>) + Sync),
-) -> Result<Option<(Vec<T>, Range)>, SeriesError> {
+) -> Result<Option<(Vec<T>, Filled)>, SeriesError> {
     let mut values = allocate::<T>(info)?;
     let per_slice = info.size.x * info.size.y;
     let contents: Contents<'_> = info
         .slices
         .iter()
-        .map(|s| (s.file.name.as_str(), OnceLock::new()))
+        .filter(|s| s.file.pixels.frames > 1)
+        .map(|s| (s.file.path.as_path(), OnceLock::new()))
         .collect();
     let mut work: Vec<(usize, &Source, &Transform, &mut [T])> = info
         .slices
@@ -193,7 +205,29 @@ fn fill<T: Shown>(
         .reduce(|| Range::NONE, Range::and);
     control.check()?;
     let failures = failures.into_inner().unwrap_or_default();
-    if let Some((&k, reason)) = failures.first_key_value() {
+    if misfit.into_inner() {
+        return Ok(None);
+    }
+    let warning = undecoded(info, &failures)?;
+    let empty = range.min.is_finite().then(|| T::from_value(range.min));
+    for &k in failures.keys() {
+        // Told, and never run: what is seen there is empty.
+        if let Some(slice) = values.chunks_exact_mut(per_slice).nth(k) {
+            slice.fill(empty.flatten().unwrap_or_default());
+        }
+    }
+    Ok(Some((values, Filled { range, warning })))
+}
+
+/// Names the slices that could not be decoded; an error where there is no other.
+fn undecoded(
+    info: &SeriesInfo,
+    failures: &BTreeMap<usize, String>,
+) -> Result<Option<Warning>, SeriesError> {
+    let Some((&k, reason)) = failures.first_key_value() else {
+        return Ok(None);
+    };
+    if failures.len() == info.slices.len() {
         let file = info.slices.get(k).map(|s| s.file.path.clone());
         let more = match failures.len() {
             1 => String::new(),
@@ -204,10 +238,21 @@ fn fill<T: Shown>(
             reason: format!("{reason}{more}"),
         });
     }
-    if misfit.into_inner() {
-        return Ok(None);
-    }
-    Ok(Some((values, range)))
+    let lost: Vec<Source> = failures
+        .keys()
+        .filter_map(|&k| info.slices.get(k).cloned())
+        .collect();
+    let files = file_names(&lost);
+    Ok(Some(Warning {
+        code: WarningCode::CannotDecode,
+        text: format!(
+            "{} of {} slices cannot be decoded and are shown empty (the first, k = {k}: {reason}); copy these files again: {}",
+            failures.len(),
+            info.slices.len(),
+            names(&files)
+        ),
+        files,
+    }))
 }
 
 /// Decodes one slice into its place.
@@ -218,12 +263,14 @@ fn slice<T: Shown>(
     out: &mut [T],
 ) -> Result<Range, Failure> {
     let file = &source.file;
-    let content = contents
-        .get(file.name.as_str())
-        .map(|c| c.get_or_init(|| Content::find(file)))
-        .ok_or_else(|| Failure::Slice("no content".to_owned()))?
-        .as_ref()
-        .map_err(|e| Failure::Slice(e.clone()))?;
+    let own;
+    let content = if let Some(shared) = contents.get(file.path.as_path()) {
+        shared.get_or_init(|| Content::find(file))
+    } else {
+        own = Content::find(file);
+        &own
+    };
+    let content = content.as_ref().map_err(|e| Failure::Slice(e.clone()))?;
     BUFFERS.with_borrow_mut(|(bytes, words)| {
         content
             .read(file, source.frame, bytes)

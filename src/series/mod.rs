@@ -1,6 +1,7 @@
 //! DICOM files to volumes: scan (headers only), group, order, decode, checks. What is odd comes back as warnings in words.
 #![warn(clippy::indexing_slicing)]
 
+mod claims;
 mod content;
 mod dataset;
 mod decode;
@@ -13,9 +14,12 @@ mod group;
 mod header;
 mod info;
 mod jpeg12;
+mod jpegll;
 mod load;
 #[cfg(test)]
 mod made;
+#[cfg(test)]
+mod oddities;
 #[cfg(test)]
 mod reports;
 mod scan;

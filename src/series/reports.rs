@@ -6,27 +6,27 @@ use crate::jobs::Control;
 use crate::volume::Voxels;
 use std::path::Path;
 
-fn scanned(path: &Path) -> Scan {
+pub(super) fn scanned(path: &Path) -> Scan {
     scan(path, &Control::new()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn only(path: &Path) -> SeriesInfo {
+pub(super) fn only(path: &Path) -> SeriesInfo {
     let scan = scanned(path);
     assert_eq!(scan.series.len(), 1, "{:?}", scan.series);
     scan.series[0].clone()
 }
 
-fn loaded(info: &SeriesInfo) -> Loaded {
+pub(super) fn loaded(info: &SeriesInfo) -> Loaded {
     load(info, &Control::new(), &|_| {}).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The first value of each slice.
-fn firsts(l: &Loaded) -> Vec<f32> {
+pub(super) fn firsts(l: &Loaded) -> Vec<f32> {
     let e = l.volume.extent;
     (0..e.z).map(|k| l.volume.at([0, 0, k]).unwrap()).collect()
 }
 
-fn told(info: &SeriesInfo, code: WarningCode) -> String {
+pub(super) fn told(info: &SeriesInfo, code: WarningCode) -> String {
     info.warnings
         .iter()
         .find(|w| w.code == code)
@@ -35,7 +35,7 @@ fn told(info: &SeriesInfo, code: WarningCode) -> String {
         .clone()
 }
 
-fn slices(n: u16) -> Vec<Made> {
+pub(super) fn slices(n: u16) -> Vec<Made> {
     (0..n).map(Made::slice).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use super::dicomdir;
 use super::group;
-use super::header::{FileHeader, Parsed, parse};
+use super::header::{FileHeader, Lost, Parsed, parse};
 use super::{Scan, SeriesError, Skipped};
 use crate::jobs::{Cancelled, Control};
 use rayon::prelude::*;
@@ -15,11 +15,14 @@ const FIRST_READ: u64 = 32 << 10;
 /// No header is longer than this.
 const HEADER_LIMIT: u64 = 1 << 30;
 
+/// Opening one could wait for ever.
+const NOT_A_FILE: &str = "a pipe, socket or device, not a file";
+
 /// A file that belongs to a series by its UID but cannot be used.
 #[derive(Clone, Debug)]
 pub(super) struct Damaged {
     pub(super) name: String,
-    pub(super) series_uid: Option<String>,
+    pub(super) lost: Lost,
     pub(super) reason: String,
 }
 
@@ -42,6 +45,12 @@ pub fn scan(path: &Path, control: &Control) -> Result<Scan, SeriesError> {
             });
         }
         return scan_files(path, path, files, skipped, control);
+    }
+    if !found.is_file() {
+        return Err(SeriesError::NotAnImage {
+            path: path.to_owned(),
+            reason: NOT_A_FILE.to_owned(),
+        });
     }
     let root = path.parent().unwrap_or_else(|| Path::new(""));
     let name = relative(root, path);
@@ -119,7 +128,11 @@ fn list(root: &Path, control: &Control) -> Result<(Vec<PathBuf>, Vec<Skipped>), 
                     });
                 }
             }
-            Ok(_) => {}
+            Ok(e) if e.file_type().is_dir() || e.path_is_symlink() => {}
+            Ok(e) => skipped.push(Skipped {
+                file: relative(root, e.path()),
+                reason: NOT_A_FILE.to_owned(),
+            }),
             Err(e) => match (e.depth(), e.path()) {
                 (0, _) | (_, None) => {
                     return Err(SeriesError::Io {
@@ -150,7 +163,7 @@ struct Sorted {
 impl Sorted {
     fn put(&mut self, root: &Path, file: PathBuf, parsed: std::io::Result<Parsed>, follow: bool) {
         let name = relative(root, &file);
-        let (reason, series_uid) = match parsed {
+        let (reason, lost) = match parsed {
             Ok(Parsed::Image(header)) => {
                 self.images.push(FileHeader {
                     path: file,
@@ -166,16 +179,16 @@ impl Sorted {
                     self.named.extend(files);
                     self.skipped.extend(skipped);
                 }
-                ("a DICOMDIR, not a slice".to_owned(), None)
+                ("a DICOMDIR, not a slice".to_owned(), Lost::Nothing)
             }
-            Ok(Parsed::Other { reason, series_uid } | Parsed::NeedsMore { reason, series_uid }) => {
-                (reason, series_uid)
+            Ok(Parsed::Other { reason, lost } | Parsed::NeedsMore { reason, lost }) => {
+                (reason, lost)
             }
-            Err(e) => (format!("cannot be read ({e})"), None),
+            Err(e) => (format!("cannot be read ({e})"), Lost::Nothing),
         };
         self.damaged.push(Damaged {
             name: name.clone(),
-            series_uid,
+            lost,
             reason: reason.clone(),
         });
         self.skipped.push(Skipped { file: name, reason });
@@ -256,8 +269,8 @@ fn read_header(path: &Path) -> std::io::Result<Parsed> {
         file.by_ref().take(more).read_to_end(&mut bytes)?;
         let whole = bytes.len() as u64 >= length || bytes.len() == before;
         match parse(&bytes, length, whole) {
-            Parsed::NeedsMore { series_uid, reason } if whole || want >= HEADER_LIMIT => {
-                return Ok(Parsed::Other { reason, series_uid });
+            Parsed::NeedsMore { lost, reason } if whole || want >= HEADER_LIMIT => {
+                return Ok(Parsed::Other { reason, lost });
             }
             Parsed::NeedsMore { .. } => want = want.saturating_mul(16),
             done => return Ok(done),

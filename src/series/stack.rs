@@ -82,7 +82,7 @@ pub(super) fn by_position(mut bucket: Bucket) -> Vec<Bucket> {
         return parts;
     }
     let text = format!(
-        "{} pair(s) of different images lie at one position and no tag tells them apart: {}",
+        "{} pair(s) of different images lie at one position, and neither stack, acquisition, temporal position nor echo tells them apart: {}",
         doubles.len(),
         names(&files)
     );
@@ -143,7 +143,7 @@ fn split(bucket: &Bucket, doubles_files: &[String]) -> Option<Vec<Bucket>> {
     keys.iter().find_map(|(what, key)| {
         let mut groups: BTreeMap<(usize, String), Vec<Source>> = BTreeMap::new();
         for source in &bucket.sources {
-            let value = key(&source.plane())?;
+            let value = key(source.plane())?;
             // Numbers in the order of numbers.
             groups
                 .entry((value.len(), value))
@@ -276,9 +276,14 @@ fn value_warnings(sources: &[Source]) -> Vec<Warning> {
             Vec::new(),
         );
     } else if modality != "CT" {
+        let found = if modality.is_empty() {
+            "not said"
+        } else {
+            modality
+        };
         tell(
             WarningCode::NotHu,
-            format!("modality is {modality}, expected CT: values are not HU"),
+            format!("modality is {found}, expected CT: values are not known to be HU"),
             Vec::new(),
         );
     }
@@ -312,11 +317,26 @@ fn slope_warning(sources: &[Source]) -> Option<Warning> {
         .cloned()
         .collect();
     let files = file_names(&odd);
-    (!odd.is_empty()).then(|| Warning {
+    if !odd.is_empty() {
+        return Some(Warning {
+            code: WarningCode::RescaleSlope,
+            text: format!(
+                "{} image(s) have a RescaleSlope (or RescaleIntercept) that is 0, empty, missing or no usable number; slope 1 or intercept 0 was taken and their values cannot be trusted: {}",
+                odd.len(),
+                names(&files)
+            ),
+            files,
+        });
+    }
+    let bare = |s: &&Source| s.plane().rescale.is_none();
+    let bare: Vec<Source> = sources.iter().filter(bare).cloned().collect();
+    let files = file_names(&bare);
+    (!bare.is_empty() && bare.len() < sources.len()).then(|| Warning {
         code: WarningCode::RescaleSlope,
         text: format!(
-            "{} image(s) have a RescaleSlope that is 0, empty or missing; 1 was taken and their values cannot be trusted: {}",
-            odd.len(),
+            "{} of {} images have no RescaleSlope and RescaleIntercept: the values of one volume are of two kinds: {}",
+            bare.len(),
+            sources.len(),
             names(&files)
         ),
         files,
@@ -379,7 +399,10 @@ pub(super) fn info(root: &Path, bucket: Bucket, part: usize) -> SeriesInfo {
     if refusal.is_none() {
         refusal = undecodable(&sources);
     }
-    let plane = first.as_ref().map(Source::plane).unwrap_or_default();
+    let plane = first
+        .as_ref()
+        .map(|s| s.plane().clone())
+        .unwrap_or_default();
     let row = plane.row.unwrap_or([1.0, 0.0, 0.0]);
     let column = plane.column.unwrap_or([0.0, 1.0, 0.0]);
     let length = norm(step);

@@ -2,19 +2,17 @@
 
 use super::header::Pixels;
 
-/// Smallest and largest value of a slice without padding, and whether all are whole and fit int16.
+/// Smallest and largest value of a slice without padding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {
     pub(super) min: f64,
     pub(super) max: f64,
-    pub(super) whole_i16: bool,
 }
 
 impl Range {
     pub(super) const NONE: Self = Self {
         min: f64::INFINITY,
         max: f64::NEG_INFINITY,
-        whole_i16: true,
     };
 
     /// The range over both.
@@ -22,7 +20,6 @@ impl Range {
         Self {
             min: self.min.min(other.min),
             max: self.max.max(other.max),
-            whole_i16: self.whole_i16 && other.whole_i16,
         }
     }
 }
@@ -64,7 +61,7 @@ pub(super) fn narrow(value: f64) -> f32 {
     clippy::cast_possible_truncation,
     reason = "range and wholeness were checked"
 )]
-pub(super) fn to_i16(value: f64) -> Option<i16> {
+fn to_i16(value: f64) -> Option<i16> {
     let fits = value >= f64::from(i16::MIN) && value <= f64::from(i16::MAX) && value.fract() == 0.0;
     fits.then_some(value as i16)
 }
@@ -81,6 +78,8 @@ pub(super) struct Transform {
     /// Slope 1 and a whole intercept.
     whole: Option<i32>,
     padding: Option<(i64, i64)>,
+    /// Padding that the stored bits cannot hold: words are held against it before they are masked.
+    beyond: Option<(i64, i64)>,
 }
 
 impl Transform {
@@ -96,17 +95,33 @@ impl Transform {
                 .then_some(intercept)
                 .and_then(whole_intercept),
             padding: pixels.padding,
+            beyond: pixels.padding.filter(|&(low, high)| {
+                let bits = pixels.bits_stored.clamp(1, 32);
+                let (least, most) = if pixels.signed {
+                    (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1)
+                } else {
+                    (0, (1i64 << bits) - 1)
+                };
+                pixels.bits_allocated == 16 && bits < 16 && (high > most || low < least)
+            }),
         }
-    }
-
-    /// Whether whole stored values give whole results.
-    pub(super) fn is_whole(&self) -> bool {
-        self.slope.fract() == 0.0 && self.intercept.fract() == 0.0
     }
 
     /// The stored value of a word.
     #[inline]
     fn stored(&self, word: u32) -> i64 {
+        if let Some((low, high)) = self.beyond {
+            // Seen: 12 bits stored and padding of -2000 in all 16, which would come out as 2096 in the middle of bone.
+            let word = u16::try_from(word & 0xFFFF).unwrap_or_default();
+            let all = if self.signed {
+                i64::from(word.cast_signed())
+            } else {
+                i64::from(word)
+            };
+            if (low..=high).contains(&all) {
+                return all;
+            }
+        }
         let left = (word >> self.shift) << self.spare;
         if self.signed {
             i64::from(left.cast_signed() >> self.spare)
@@ -135,16 +150,13 @@ impl Transform {
         let (mut min, mut max) = (i64::MAX, i64::MIN);
         let (pad_low, pad_high) = self.padding.unwrap_or((1, 0));
         let mut fits = true;
-        let mut whole = true;
         for (o, word) in out.iter_mut().zip(words) {
             let stored = self.stored(word);
             let value = if let Some(add) = self.whole {
                 // At most 16 stored bits and a million: no overflow.
                 T::from_whole(i32::try_from(stored).unwrap_or_default() + add)
             } else {
-                let v = self.value(stored);
-                whole &= to_i16(v).is_some();
-                T::from_value(v)
+                T::from_value(self.value(stored))
             };
             fits &= value.is_some();
             *o = value.unwrap_or_default();
@@ -157,16 +169,12 @@ impl Transform {
             return None;
         }
         if min > max {
-            return Some(Range {
-                whole_i16: whole,
-                ..Range::NONE
-            });
+            return Some(Range::NONE);
         }
         let (a, b) = (self.value(min), self.value(max));
         Some(Range {
             min: a.min(b),
             max: a.max(b),
-            whole_i16: whole && to_i16(a).is_some() && to_i16(b).is_some(),
         })
     }
 }
@@ -220,9 +228,8 @@ mod tests {
         let t = Transform::new(&pixels(16, 15, false), Some((1.0, -33000.0)));
         assert_eq!(t.fill([0u32].into_iter(), &mut [0i16]), None);
         let mut out = [0f32];
-        let range = t.fill([0u32].into_iter(), &mut out).unwrap();
+        t.fill([0u32].into_iter(), &mut out).unwrap();
         assert_eq!(out, [-33000.0]);
-        assert!(!range.whole_i16);
     }
 
     #[test]
@@ -230,7 +237,7 @@ mod tests {
         let t = Transform::new(&pixels(12, 11, false), Some((0.5, 0.0)));
         assert_eq!(t.fill([3u32].into_iter(), &mut [0i16]), None);
         let mut out = [0f32];
-        assert!(!t.fill([3u32].into_iter(), &mut out).unwrap().whole_i16);
+        t.fill([3u32].into_iter(), &mut out).unwrap();
         assert_eq!(out, [1.5]);
     }
 

@@ -241,11 +241,12 @@ fn open_dicom(spec: &str, wanted: Option<&str>, control: &Control) -> Result<Ope
             .iter()
             .map(|w| PlanWarning::new(w.code.as_str(), w.text.clone())),
     );
+    let refusal = info.refusal().or_else(|| loaded.refusal());
     Ok(Opened {
         volume: loaded.volume,
         name: spec.to_owned(),
         series: Some(series_name(info)),
-        refusal: info.refusal(),
+        refusal,
         kind: StudyKind::Dicom {
             series: Box::new(info.clone()),
         },
