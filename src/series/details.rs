@@ -4,7 +4,7 @@ use super::dataset::DataSet;
 use super::element::Walker;
 use super::frames::{cross, dot, norm};
 use super::group::{height, normal};
-use super::header::{Source, find_start, inflate};
+use super::header::{find_start, inflate};
 use super::{SeriesInfo, SliceInfo, WarningCode};
 use dicom_encoding::transfer_syntax::TransferSyntaxIndex as _;
 use dicom_transfer_syntax_registry::TransferSyntaxRegistry;
@@ -136,7 +136,11 @@ pub struct HeaderText {
 impl SeriesInfo {
     /// Facts of the series as its headers tell them.
     pub fn details(&self) -> Details {
-        let first = self.slices.first().map(Source::plane).unwrap_or_default();
+        let first = self
+            .slices
+            .first()
+            .map(|s| s.plane().clone())
+            .unwrap_or_default();
         let said = |known: bool, by: &str| if known { by } else { "unknown" }.to_owned();
         let mm = self.steps_along_normal();
         let rescales = self.rescales();
@@ -313,8 +317,9 @@ fn texts_of(path: &Path) -> Vec<HeaderText> {
     };
     let inflated;
     let (set, at) = if start.syntax == "1.2.840.10008.1.2.1.99" {
-        inflated = inflate(bytes.get(start.at..).unwrap_or_default()).unwrap_or_default();
-        (inflated.as_slice(), 0)
+        let deflated = bytes.get(start.at..).unwrap_or_default();
+        inflated = inflate(deflated, TEXTS_WITHIN).unwrap_or_default();
+        (inflated.0.as_slice(), 0)
     } else {
         (bytes.as_slice(), start.at)
     };

@@ -309,7 +309,7 @@ impl SeriesInfo {
             usable,
             patient_name: self.patient_name.clone().filter(|_| identity),
             warnings,
-            refusal: self.refusal(),
+            refusal: self.refusal().or_else(|| values.and_then(Loaded::refusal)),
             voxels: values.map(|l| l.volume.voxels.kind().to_owned()),
             bytes: values.map(|l| l.volume.bytes().0),
             texts: if identity { self.texts() } else { Vec::new() },

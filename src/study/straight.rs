@@ -3,7 +3,7 @@
 use super::{Opened, StudyError, StudyKind};
 use crate::geometry::{Affine, Extent};
 use crate::jobs::Control;
-use crate::series::{SeriesInfo, SliceInfo};
+use crate::series::{SeriesInfo, SliceInfo, WarningCode};
 use crate::tiling::PlanWarning;
 use crate::units::with_thousands;
 use crate::volume::straight::{StraightError, StraightGrid, Straightened, is_straight};
@@ -52,7 +52,14 @@ impl Opened {
         }
         let (positions, refusal) = match &self.kind {
             StudyKind::Dicom { series } => {
-                (series.uneven_positions(), series.refusal_on_straight_grid())
+                // No grid mends a slice that could not be decoded.
+                let lost = self
+                    .warnings
+                    .iter()
+                    .find(|w| w.code == WarningCode::CannotDecode.as_str())
+                    .map(|w| w.text.clone());
+                let refusal = series.refusal_on_straight_grid().or(lost);
+                (series.uneven_positions(), refusal)
             }
             _ => (None, self.refusal.clone()),
         };
