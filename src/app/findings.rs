@@ -88,7 +88,7 @@ pub fn phrase(w: &Warning, item: &SeriesItem) -> String {
         ),
         "not-straight" => "slices beside the line".to_owned(),
         "duplicate-file" => counted(n, "file there twice", "files there twice"),
-        "same-position" => counted(n, "image at shared positions", "images at shared positions"),
+        "same-position" => counted(n, "image, same position", "images, same position"),
         "split" => "one of several volumes".to_owned(),
         "left-out" => counted(n, "image left out", "images left out"),
         "localizer" => "localizer, no volume".to_owned(),

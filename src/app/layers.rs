@@ -409,7 +409,7 @@ pub fn flops_text(n: u64) -> String {
         (1e3, "kFLOP"),
     ] {
         if x >= size {
-            return format!("{:.2} {unit}", x / size);
+            return format!("{:.1} {unit}", x / size);
         }
     }
     format!("{n} FLOP")

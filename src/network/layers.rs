@@ -146,11 +146,6 @@ fn detail(op: &Op) -> String {
         Op::UpsampleNearest { scale } | Op::UpsampleLinear { scale, .. } => {
             format!("\u{d7}{}", short(scale))
         }
-        Op::Activation(act) => format!("{act:?}")
-            .split([' ', '(', '{'])
-            .next()
-            .unwrap_or_default()
-            .to_owned(),
         _ => String::new(),
     }
 }

@@ -185,6 +185,8 @@ impl Window {
         for effect in self.state.dispatch(command) {
             self.effect(ctx, effect);
         }
+        // What was drawn in this frame is of the state before.
+        ctx.request_repaint();
     }
 
     fn effect(&mut self, ctx: &egui::Context, effect: Effect) {

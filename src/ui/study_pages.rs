@@ -63,6 +63,7 @@ pub(super) fn list(ui: &mut Ui, cx: &mut Cx<'_>) {
     let (bar, _) = ui.allocate_exact_size(vec2(most.x, 40.0), Sense::hover());
     let n = cx.local.list.all.len();
     let count = match cx.local.list.shown.len() {
+        1 if n == 1 => "1 row".to_owned(),
         shown if shown == n => format!("{n} rows"),
         shown => format!("{shown} of {n} rows"),
     };
@@ -149,6 +150,7 @@ fn sentences(ui: &mut Ui, cx: &Cx<'_>, height: f32, t: &Theme) {
     egui::ScrollArea::vertical()
         .id_salt("sentences")
         .max_height(height)
+        .min_scrolled_height(height)
         .show(ui, |ui| {
             ui.add_space(8.0);
             let study = cx.state.study.as_ref();
@@ -234,6 +236,7 @@ fn rows(ui: &mut Ui, list: &List, most: egui::Vec2, t: &Theme) {
     egui::ScrollArea::vertical()
         .id_salt("rows")
         .max_height(most.y * 0.64 - 90.0)
+        .min_scrolled_height(most.y * 0.64 - 90.0)
         .auto_shrink([false, true])
         .show_rows(ui, size::ROW, list.shown.len(), |ui, range| {
             for f in list
@@ -284,6 +287,7 @@ pub(super) fn details(ui: &mut Ui, cx: &mut Cx<'_>) {
         .map_or(sections.len(), |i| i.max(1));
     egui::ScrollArea::vertical()
         .max_height(most.y - 45.0)
+        .min_scrolled_height(most.y - 45.0)
         .show(ui, |ui| {
             ui.add_space(4.0);
             let width = most.x / 2.0;

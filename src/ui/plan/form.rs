@@ -124,7 +124,13 @@ fn network(ui: &mut Ui, cx: &mut Cx<'_>) {
         } else {
             "Show layers"
         };
-        let at = pos2(rect.right(), ui.cursor().top() - 8.0);
+        let (line, _) = ui.allocate_exact_size(vec2(ui.available_width(), 20.0), Sense::hover());
+        let wide = ui
+            .painter()
+            .layout_no_wrap(word.to_owned(), fonts::caption(), egui::Color32::WHITE)
+            .size()
+            .x;
+        let at = pos2(rect.left() + wide + 4.0, line.center().y);
         if kit::text_button(ui, at, word).clicked() {
             cx.send(Command::ShowLayers);
         }

@@ -208,13 +208,15 @@ const NAMES: [&str; 8] = [
 
 impl Columns {
     fn new(width: f32) -> Self {
-        let wide = width > 860.0;
+        let wide = width > 1060.0;
         let mut widths = if wide {
-            [0.0, 176.0, 158.0, 58.0, 84.0, 100.0, 92.0, 150.0]
+            [0.0, 176.0, 158.0, 58.0, 84.0, 104.0, 92.0, 140.0]
+        } else if width > 860.0 {
+            [0.0, 164.0, 150.0, 52.0, 80.0, 100.0, 0.0, 126.0]
         } else {
-            [0.0, 120.0, 142.0, 52.0, 76.0, 92.0, 0.0, 96.0]
+            [0.0, 104.0, 142.0, 50.0, 76.0, 96.0, 0.0, 104.0]
         };
-        widths[0] = (width - 2.0 * size::INSET - widths.iter().sum::<f32>()).max(120.0);
+        widths[0] = (width - 2.0 * size::INSET - widths.iter().sum::<f32>()).max(100.0);
         let mut x = size::INSET;
         let cells = widths.map(|w| {
             let at = (x, (w - 8.0).max(0.0));
@@ -250,6 +252,25 @@ fn header(ui: &mut Ui, columns: &Columns, t: &Theme) {
         columns.cell(ui, area, i, name, (fonts::caption(), t.secondary));
     }
     kit::separator(ui);
+}
+
+/// The end of a name that fits: modules differ there, and their beginnings are alike.
+fn tail(ui: &Ui, name: &str, width: f32) -> String {
+    let fits = |text: &str| {
+        let galley = ui
+            .painter()
+            .layout_no_wrap(text.to_owned(), fonts::body(), Color32::WHITE);
+        galley.size().x <= width
+    };
+    if fits(name) {
+        return name.to_owned();
+    }
+    let starts = name.match_indices(['.', '/', '_']).map(|(i, _)| i + 1);
+    starts
+        .filter_map(|i| name.get(i..))
+        .map(|rest| format!("\u{2026}{rest}"))
+        .find(|text| fits(text))
+        .unwrap_or_else(|| name.to_owned())
 }
 
 fn shape_text(shape: &[usize]) -> String {
@@ -311,11 +332,11 @@ fn stage(
     let name = columns.at(area, 0);
     let name = name.with_min_x(name.left() + 18.0);
     let bold = fonts::body_bold;
-    kit::text_in(ui, name, Align2::LEFT_CENTER, &title, bold(), t.strong);
-    columns.cell(ui, area, 1, &count, (fonts::body(), t.secondary));
+    let both = name.with_max_x(columns.at(area, 1).right());
+    let head = format!("{title}  \u{b7}  {count}");
+    kit::text_in(ui, both, Align2::LEFT_CENTER, &head, bold(), t.strong);
     if s.at_peak > 0 {
-        let text = format!("{} at", s.at_peak);
-        peak(ui, columns.at(area, 3), &text, &t);
+        peak(ui, columns.at(area, 3), &s.at_peak.to_string(), &t);
     }
     columns.cell(ui, area, 4, &bytes_text(s.bytes), (bold(), t.text));
     columns.cell(ui, area, 5, &flops_text(s.flops), (bold(), t.text));
@@ -369,7 +390,8 @@ fn layer(ui: &mut Ui, columns: &Columns, r: &LayerRow, t: &Theme) {
             t.over,
         );
     }
-    kit::text_in(ui, name, Align2::LEFT_CENTER, &l.name, fonts::body(), color);
+    let shown = tail(ui, &l.name, name.width());
+    kit::text_in(ui, name, Align2::LEFT_CENTER, &shown, fonts::body(), color);
     let op = format!("{} {}", l.op, l.detail);
     columns.cell(ui, area, 1, op.trim(), (fonts::body(), t.secondary));
     let shape = or_dash(l.shapes.first().map(|s| shape_text(s)));

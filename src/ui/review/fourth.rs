@@ -182,7 +182,9 @@ fn scatter(ui: &mut Ui, cx: &mut Cx<'_>) {
         .unwrap_or(100.0);
     let end = (farthest / step).ceil() * step;
     let p = ui.painter();
-    for score in [0.0_f32, 0.25, 0.5, 0.75, 1.0] {
+    // Lines that would run into each other are left out.
+    let each = if plot.height() > 80.0 { 1 } else { 4 };
+    for score in [0.0_f32, 0.25, 0.5, 0.75, 1.0].into_iter().step_by(each) {
         let y = egui::lerp(plot.bottom()..=plot.top(), score);
         p.hline(plot.x_range(), y.round() + 0.5, Stroke::new(1.0, t.line));
         p.text(

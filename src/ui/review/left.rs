@@ -107,6 +107,7 @@ fn row(ui: &mut Ui, cx: &mut Cx<'_>, item: &SeriesItem, on: bool) -> bool {
     if long {
         // A name that does not fit beside the picture stands below it, so that series can be told apart.
         let files = match item.n_files {
+            0 => "generated".to_owned(),
             1 => "1 file".to_owned(),
             n => format!("{n} files"),
         };
