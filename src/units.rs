@@ -106,6 +106,21 @@ impl fmt::Display for Hu {
     }
 }
 
+/// How many decimals tell a value: none for whole numbers, else as many as it has, three at most (three significant below 1).
+pub fn decimals_of(value: f32) -> usize {
+    let most = if value == 0.0 || value.abs() >= 1.0 {
+        3
+    } else {
+        (3..9)
+            .find(|&d| value.abs() * 10f32.powi(d - 2) >= 1.0)
+            .unwrap_or(9)
+            .unsigned_abs() as usize
+    };
+    (0..most)
+        .find(|d| format!("{value:.d$}").parse() == Ok(value))
+        .unwrap_or(most)
+}
+
 /// A whole number with commas between thousands, as the window and the report print counts.
 pub fn with_thousands(n: u64) -> String {
     let digits = n.to_string();
@@ -144,6 +159,15 @@ mod tests {
     #[test]
     fn counts_have_commas_and_hu_a_true_minus() {
         assert_eq!(with_thousands(20_902_741), "20,902,741");
+        let digits = |v: f32| decimals_of(v);
+        assert_eq!(
+            [digits(-412.0), digits(-523.5), digits(0.25), digits(0.0)],
+            [0, 1, 2, 0]
+        );
+        assert_eq!(
+            [digits(1.0 / 3.0), digits(100.0 / 3.0), digits(0.001_234_5)],
+            [3, 3, 5]
+        );
         assert_eq!(Hu(-412.4).to_string(), "\u{2212}412");
     }
 }

@@ -1,4 +1,5 @@
 // Draws one plane of a volume: samples the 3D texture by hand (R16Sint cannot be filtered by hardware), applies window level.
+// For volumes of floats the pipeline makes a second module of this text, with texture_3d<f32> for the texture (R32Float).
 // Voxel centres are at whole coordinates; a voxel reaches half a step to each side. The CPU sampler in `volume` is the reference.
 
 struct View {
@@ -89,13 +90,9 @@ fn fs(@builtin(position) position: vec4<f32>) -> @location(0) vec4<f32> {
     }
     var value = 0.0;
     if (view.rect.w > 0.5) { value = slab_value(p); } else { value = sample_at(p); }
-    let width = max(view.right.w, 1.0);
-    var g = 0.0;
-    if (width <= 1.0) {
-        g = select(0.0, 1.0, value > view.origin.w - 0.5);
-    } else {
-        g = clamp((value - (view.origin.w - 0.5)) / (width - 1.0) + 0.5, 0.0, 1.0);
-    }
+    // As the CPU sampler: black at centre - width / 2, white at centre + width / 2; what is no number is black.
+    var g = clamp((value - (view.origin.w - 0.5 * view.right.w)) / view.right.w, 0.0, 1.0);
+    if ((bitcast<u32>(value) & 0x7fffffffu) > 0x7f800000u) { g = 0.0; }
     if (view.down.w > 0.5) { g = 1.0 - g; }
     if (view.rect.z > 0.5) { g = linear_from_gamma(g); }
     return vec4<f32>(g, g, g, 1.0);

@@ -40,7 +40,7 @@ pub use source::{is_volume_file, masked_subject};
 pub use state::{
     EngineInfo, Message, NetworkInfo, NetworkState, Outcome, RunProgress, Severity, Startup, State,
 };
-pub use study::{FreshSlice, SeriesItem, StudyState, Thumbnail, VolumeState, Warning};
+pub use study::{FreshSlice, SeriesItem, SliceBuffer, StudyState, Thumbnail, VolumeState, Warning};
 pub use table::{CommandInfo, Invoke, Menu, by_chord, by_command, table};
 pub use view::{Filter, Layer, Layers, Popup, SortBy, View, Workspace};
 pub use work::JobInfo;

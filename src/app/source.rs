@@ -59,7 +59,7 @@ pub(super) struct LoadedSeries {
 /// Whether a name is that of a file that holds one whole volume.
 pub fn is_volume_file(source: &str) -> bool {
     let path = Path::new(source);
-    nifti::is_nifti(path)
+    nifti::is_nifti_input(path)
         || metaimage::is_metaimage(path)
         || path
             .extension()
@@ -115,7 +115,8 @@ fn whole(source: &str, opened: Opened) -> Scanned {
     let name = Path::new(source)
         .file_name()
         .map_or_else(|| source.to_owned(), |n| n.to_string_lossy().into_owned());
-    let spacing = affine.spacing_mm().map(Some);
+    let known = opened.spacing_known();
+    let spacing = affine.spacing_mm().map(|mm| known.then_some(mm));
     let item = SeriesItem {
         reference: SeriesRef {
             uid: source.to_owned(),
@@ -231,10 +232,7 @@ pub(super) fn load(
                 let news = News::Slice(FreshSlice {
                     generation,
                     k: slice.k,
-                    values: match slice.values {
-                        SliceValues::I16(v) => Arc::from(v),
-                        SliceValues::F32(v) => v.iter().map(|&x| rounded(x)).collect(),
-                    },
+                    values: slice.values.into(),
                 });
                 if out.send(news).is_err() {
                     control.cancel();
@@ -309,14 +307,14 @@ fn send_all(
             (middle + e.z - half) % e.z
         };
         let range = k * plane..(k + 1) * plane;
-        let values: Arc<[i16]> = match &volume.voxels {
-            Voxels::I16(v) => Arc::from(&v[range]),
-            Voxels::F32(v) => v[range].iter().map(|&x| rounded(x)).collect(),
+        let values = match &volume.voxels {
+            Voxels::I16(v) => SliceValues::I16(&v[range]),
+            Voxels::F32(v) => SliceValues::F32(&v[range]),
         };
         out.send(News::Slice(FreshSlice {
             generation,
             k,
-            values,
+            values: values.into(),
         }))?;
         control.advance(1);
     }
@@ -425,14 +423,6 @@ fn small(values: SliceValues<'_>, width: usize, height: usize, info: &SeriesInfo
         height: h,
         grey,
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "rounded and clamped to int16 for the picture"
-)]
-fn rounded(v: f32) -> i16 {
-    v.round().clamp(f32::from(i16::MIN), f32::from(i16::MAX)) as i16
 }
 
 #[expect(

@@ -2,6 +2,7 @@
 
 use super::document::{SeriesRef, WindowLevel};
 use crate::geometry::{Affine, Extent};
+use crate::series::SliceValues;
 use crate::series::{Details, HeaderText};
 use crate::volume::SharedVolume;
 use std::sync::Arc;
@@ -61,6 +62,34 @@ pub struct SeriesItem {
     pub texts: Arc<[HeaderText]>,
 }
 
+/// Values of one slice, as the volume keeps them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SliceBuffer {
+    /// Whole HU.
+    I16(Arc<[i16]>),
+    /// Fractional HU or values beyond int16.
+    F32(Arc<[f32]>),
+}
+
+impl SliceBuffer {
+    /// The values.
+    pub fn values(&self) -> SliceValues<'_> {
+        match self {
+            Self::I16(v) => SliceValues::I16(v),
+            Self::F32(v) => SliceValues::F32(v),
+        }
+    }
+}
+
+impl From<SliceValues<'_>> for SliceBuffer {
+    fn from(values: SliceValues<'_>) -> Self {
+        match values {
+            SliceValues::I16(v) => Self::I16(Arc::from(v)),
+            SliceValues::F32(v) => Self::F32(Arc::from(v)),
+        }
+    }
+}
+
 /// A slice that was decoded since the window asked last.
 #[derive(Clone, Debug)]
 pub struct FreshSlice {
@@ -68,8 +97,8 @@ pub struct FreshSlice {
     pub generation: u64,
     /// Its index along z.
     pub k: usize,
-    /// `extent.x * extent.y` values, row by row, rounded and clamped to int16.
-    pub values: Arc<[i16]>,
+    /// `extent.x * extent.y` values, row by row. A slice comes a second time, as floats, where one does not fit int16.
+    pub values: SliceBuffer,
 }
 
 /// The series that is loaded or loading.

@@ -2,11 +2,12 @@
 
 use super::volume_file::{Layout, Number, VolumeFileError, read_values};
 use crate::geometry::{Affine, Extent};
-use crate::volume::Volume;
+use crate::tiling::PlanWarning;
+use crate::volume::{Volume, Voxels};
 use flate2::read::ZlibDecoder;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read as _, Seek as _};
 use std::path::{Component, Path, PathBuf};
 
 /// A header longer than this is no header.
@@ -22,29 +23,163 @@ type Fields = BTreeMap<String, String>;
 
 /// Reads a volume.
 pub fn read(path: &Path) -> Result<Volume, VolumeFileError> {
+    read_told(path).map(|(volume, _)| volume)
+}
+
+/// Reads a volume, and what is odd about the file.
+pub fn read_told(path: &Path) -> Result<(Volume, Vec<PlanWarning>), VolumeFileError> {
     let file = File::open(path).map_err(VolumeFileError::read(path))?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let fields = fields(&mut reader, path)?;
-    let extent = extent(&fields, path)?;
+    if says(&fields, "binarydata", "false") {
+        return Err(VolumeFileError::format(
+            path,
+            "voxels written as text (BinaryData = False), expected binary voxels; write it again with BinaryData = True",
+        ));
+    }
+    let sizes = sizes(&fields, path)?;
+    let extent = sizes.extent;
     let layout = layout(&fields, path)?;
-    let affine = affine(&fields, path)?;
+    let (affine, notes) = affine(&fields, sizes.axes, path)?;
     let named = fields.get("elementdatafile").map_or("", String::as_str);
     let voxels = if named.eq_ignore_ascii_case("LOCAL") {
-        values(reader, &fields, extent, layout, path)?
+        let at = reader
+            .stream_position()
+            .map_err(VolumeFileError::read(path))?;
+        let left = length(path)?.saturating_sub(at);
+        values(reader, left, &fields, extent, layout, path)?
     } else {
-        let data = beside(path, named)?;
-        let file = File::open(&data).map_err(VolumeFileError::read(&data))?;
-        let reader = BufReader::with_capacity(1 << 20, file);
-        values(reader, &fields, extent, layout, &data)?
+        match names(named, &mut reader, path)? {
+            Data::One(one) => {
+                let data = beside(path, &one)?;
+                let file = File::open(&data).map_err(VolumeFileError::read(&data))?;
+                let reader = BufReader::with_capacity(1 << 20, file);
+                values(reader, length(&data)?, &fields, extent, layout, &data)?
+            }
+            Data::Slices(many) => slice_files(&many, &fields, extent, layout, path)?,
+        }
     };
-    Ok(Volume {
+    let volume = Volume {
         extent,
         affine,
         voxels,
         padding: None,
         is_hu: true,
         z_spacing_known: true,
+    };
+    Ok((volume, notes))
+}
+
+fn length(path: &Path) -> Result<u64, VolumeFileError> {
+    let found = std::fs::metadata(path).map_err(VolumeFileError::read(path))?;
+    Ok(found.len())
+}
+
+fn says(fields: &Fields, key: &str, word: &str) -> bool {
+    fields
+        .get(key)
+        .is_some_and(|v| v.eq_ignore_ascii_case(word))
+}
+
+/// The files that a header names.
+enum Data {
+    One(String),
+    Slices(Vec<String>),
+}
+
+/// The data files that a header names: one, a list on the lines that follow, or a pattern with first, last and step.
+fn names(named: &str, rest: &mut impl BufRead, path: &Path) -> Result<Data, VolumeFileError> {
+    let mut words = named.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    if first == "LIST" {
+        let mut text = String::new();
+        rest.take(HEADER_LIMIT)
+            .read_to_string(&mut text)
+            .map_err(VolumeFileError::read(path))?;
+        let list = text.lines().map(str::trim).filter(|l| !l.is_empty());
+        return Ok(Data::Slices(list.map(str::to_owned).collect()));
+    }
+    if !first.contains('%') {
+        return Ok(Data::One(named.to_owned()));
+    }
+    let numbers: Option<Vec<u32>> = words.map(|w| w.parse().ok()).collect();
+    let (from, to, step) = match numbers.as_deref() {
+        Some(&[from, to]) if from <= to => (from, to, 1),
+        Some(&[from, to, step]) if from <= to && step > 0 => (from, to, step),
+        _ => {
+            return Err(VolumeFileError::format(
+                path,
+                format!(
+                    "expected a pattern with its first number, last number and step, such as slice%03d.raw 1 64 1, found ElementDataFile = {named}"
+                ),
+            ));
+        }
+    };
+    let list: Result<_, _> = (from..=to)
+        .step_by(usize::try_from(step).unwrap_or(1))
+        .map(|n| {
+            numbered(first, n).ok_or_else(|| {
+                VolumeFileError::format(
+                    path,
+                    format!("expected one %d in the pattern, found ElementDataFile = {named}"),
+                )
+            })
+        })
+        .collect();
+    list.map(Data::Slices)
+}
+
+/// `slice%03d.raw` with a number put in.
+fn numbered(pattern: &str, n: u32) -> Option<String> {
+    let (before, rest) = pattern.split_once('%')?;
+    let (format, after) = rest.split_once('d')?;
+    let width: usize = match format {
+        "" => 0,
+        digits => digits.parse().ok().filter(|&w| w <= 16)?,
+    };
+    (!after.contains('%')).then(|| {
+        if format.starts_with('0') {
+            format!("{before}{n:0width$}{after}")
+        } else {
+            format!("{before}{n:width$}{after}")
+        }
     })
+}
+
+/// A volume of which each slice is a file.
+fn slice_files(
+    named: &[String],
+    fields: &Fields,
+    extent: Extent,
+    layout: Layout,
+    path: &Path,
+) -> Result<Voxels, VolumeFileError> {
+    if named.len() != extent.z {
+        return Err(VolumeFileError::format(
+            path,
+            format!(
+                "expected a data file for each of {} slices, found {}",
+                extent.z,
+                named.len()
+            ),
+        ));
+    }
+    let slice = Extent { z: 1, ..extent };
+    let mut parts = Vec::new();
+    let files: Result<Vec<PathBuf>, _> = named.iter().map(|n| beside(path, n)).collect();
+    for data in files? {
+        let file = File::open(&data).map_err(VolumeFileError::read(&data))?;
+        let reader = BufReader::with_capacity(1 << 16, file);
+        parts.push(values(
+            reader,
+            length(&data)?,
+            fields,
+            slice,
+            layout,
+            &data,
+        )?);
+    }
+    Ok(Voxels::joined(parts))
 }
 
 fn fields(reader: &mut impl BufRead, path: &Path) -> Result<Fields, VolumeFileError> {
@@ -76,11 +211,12 @@ fn fields(reader: &mut impl BufRead, path: &Path) -> Result<Fields, VolumeFileEr
     }
 }
 
-fn numbers<const N: usize>(
+fn numbers(
     fields: &Fields,
     keys: &[&str],
+    n: usize,
     path: &Path,
-) -> Result<Option<[f64; N]>, VolumeFileError> {
+) -> Result<Option<Vec<f64>>, VolumeFileError> {
     let Some((key, text)) = keys.iter().find_map(|k| fields.get(*k).map(|v| (*k, v))) else {
         return Ok(None);
     };
@@ -88,23 +224,38 @@ fn numbers<const N: usize>(
         .split_whitespace()
         .map(|p| p.parse::<f64>().ok().filter(|v| v.is_finite()))
         .collect();
-    parsed
-        .and_then(|v| v.try_into().ok())
-        .map(Some)
-        .ok_or_else(|| {
-            VolumeFileError::format(
-                path,
-                format!("expected {N} numbers for {key}, found \"{text}\""),
-            )
-        })
+    parsed.filter(|v| v.len() == n).map(Some).ok_or_else(|| {
+        VolumeFileError::format(
+            path,
+            format!("expected {n} numbers for {key}, found \"{text}\""),
+        )
+    })
 }
 
-fn extent(fields: &Fields, path: &Path) -> Result<Extent, VolumeFileError> {
+/// Size of the volume and how many axes the header speaks of.
+struct Sizes {
+    extent: Extent,
+    axes: usize,
+}
+
+fn sizes(fields: &Fields, path: &Path) -> Result<Sizes, VolumeFileError> {
     let dims = fields.get("ndims").map_or("", String::as_str);
     let text = fields.get("dimsize").map_or("", String::as_str);
     let sizes: Option<Vec<usize>> = text.split_whitespace().map(|p| p.parse().ok()).collect();
-    match (dims, sizes.as_deref()) {
-        ("3", Some(&[x, y, z])) if x > 0 && y > 0 && z > 0 => Ok(Extent::new(x, y, z)),
+    let sizes = sizes.filter(|s| dims.parse() == Ok(s.len()) && s.iter().all(|&n| n > 0));
+    let extent = match sizes.as_deref() {
+        Some(&[x, y]) => Some(Extent::new(x, y, 1)),
+        // A fourth axis of one entry says nothing.
+        Some(&[x, y, z, ref rest @ ..]) if rest.iter().all(|&n| n == 1) => {
+            Some(Extent::new(x, y, z))
+        }
+        _ => None,
+    };
+    match (extent, sizes) {
+        (Some(extent), Some(sizes)) => Ok(Sizes {
+            extent,
+            axes: sizes.len(),
+        }),
         _ => Err(VolumeFileError::format(
             path,
             format!(
@@ -143,11 +294,7 @@ fn layout(fields: &Fields, path: &Path) -> Result<Layout, VolumeFileError> {
             format!("expected one value for each voxel, found {channels}"),
         ));
     }
-    let says = |key: &str| {
-        fields
-            .get(key)
-            .is_some_and(|v| v.eq_ignore_ascii_case("true"))
-    };
+    let says = |key: &str| says(fields, key, "true");
     Ok(Layout {
         number,
         big: says("binarydatabyteordermsb") || says("elementbyteordermsb"),
@@ -156,34 +303,59 @@ fn layout(fields: &Fields, path: &Path) -> Result<Layout, VolumeFileError> {
     })
 }
 
-fn affine(fields: &Fields, path: &Path) -> Result<Affine, VolumeFileError> {
-    let spacing = numbers::<3>(fields, &["elementspacing", "elementsize"], path)?;
-    let [x, y, z] = spacing.unwrap_or([1.0; 3]);
-    let origin = numbers::<3>(fields, &["offset", "position", "origin"], path)?;
-    let matrix = numbers::<9>(
-        fields,
-        &["transformmatrix", "rotation", "orientation"],
-        path,
-    )?;
-    // Each axis of voxels is one triple: the format writes columns of the direction matrix one after the other.
-    let [a, b, c, d, e, f, g, h, i] =
-        matrix.unwrap_or([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
-    Ok(Affine {
-        step: [
-            [a * x, b * x, c * x],
-            [d * y, e * y, f * y],
-            [g * z, h * z, i * z],
-        ],
-        origin: origin.unwrap_or_default(),
-    })
+/// The affine, of the first three axes where there are more, and what it had to assume.
+fn affine(
+    fields: &Fields,
+    axes: usize,
+    path: &Path,
+) -> Result<(Affine, Vec<PlanWarning>), VolumeFileError> {
+    let per_axis = |keys: &[&str]| numbers(fields, keys, axes, path);
+    let spacing = per_axis(&["elementspacing", "elementsize"])?;
+    let origin = per_axis(&["offset", "position", "origin"])?;
+    let keys = ["transformmatrix", "rotation", "orientation"];
+    let matrix = numbers(fields, &keys, axes * axes, path)?;
+    let first =
+        |v: &[f64], otherwise: f64| std::array::from_fn(|a| v.get(a).copied().unwrap_or(otherwise));
+    let mut notes = Vec::new();
+    if spacing.is_none() {
+        notes.push(PlanWarning::new(
+            super::nifti::SPACING_ASSUMED,
+            "the file does not say its spacing: unknown, taken as 1 mm",
+        ));
+    }
+    let spacing: [f64; 3] = first(&spacing.unwrap_or_default(), 1.0);
+    // Each axis of voxels is one row of the text: the format writes columns of the direction matrix one after the other.
+    let mut step = [[0.0; 3]; 3];
+    for (a, (step, mm)) in step.iter_mut().zip(spacing).enumerate() {
+        for (r, to) in step.iter_mut().enumerate() {
+            let identity = f64::from(u8::from(r == a));
+            let direction = match &matrix {
+                Some(m) if a < axes && r < axes => m.get(a * axes + r).copied(),
+                _ => None,
+            };
+            *to = mm * direction.unwrap_or(identity);
+        }
+    }
+    let affine = Affine {
+        step,
+        origin: first(&origin.unwrap_or_default(), 0.0),
+    };
+    let d = affine.determinant();
+    if d == 0.0 || !d.is_finite() {
+        return Err(VolumeFileError::format(
+            path,
+            format!(
+                "expected axes that span a volume, found ElementSpacing {spacing:?} and steps {step:?}"
+            ),
+        ));
+    }
+    Ok((affine, notes))
 }
 
 /// The data file that a header names: beside it, never elsewhere.
 fn beside(path: &Path, named: &str) -> Result<PathBuf, VolumeFileError> {
     let relative = Path::new(named);
     let inside = !named.is_empty()
-        && !named.contains('%')
-        && named != "LIST"
         && relative
             .components()
             .all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
@@ -197,40 +369,49 @@ fn beside(path: &Path, named: &str) -> Result<PathBuf, VolumeFileError> {
     ))
 }
 
+/// The voxels of a reader that has `left` bytes more.
 fn values(
-    mut reader: impl Read,
+    mut reader: BufReader<File>,
+    left: u64,
     fields: &Fields,
     extent: Extent,
     layout: Layout,
     path: &Path,
-) -> Result<crate::volume::Voxels, VolumeFileError> {
-    let says = |key: &str| fields.get(key).map(String::as_str);
-    if says("compresseddata").is_some_and(|v| v.eq_ignore_ascii_case("true")) {
-        return read_values(&mut ZlibDecoder::new(reader), extent, layout, path);
-    }
-    match says("headersize").and_then(|v| v.parse::<i64>().ok()) {
-        None | Some(0) => {}
-        Some(n) if n > 0 => {
-            let skipped = std::io::copy(
-                &mut reader.by_ref().take(n.unsigned_abs()),
-                &mut std::io::sink(),
-            );
-            skipped.map_err(VolumeFileError::read(path))?;
-        }
-        Some(n) => {
+) -> Result<Voxels, VolumeFileError> {
+    let size = fields.get("headersize").map(|v| v.parse::<i64>().ok());
+    let bytes = extent
+        .checked_voxels()
+        .and_then(|n| n.checked_mul(layout.number.bytes()))
+        .map_or(u64::MAX, |n| n as u64);
+    let skipped = match size {
+        None => 0,
+        Some(Some(n)) if n >= 0 => n.unsigned_abs(),
+        // The voxels are the last bytes of the file.
+        Some(Some(-1)) => left.saturating_sub(bytes),
+        _ => {
             return Err(VolumeFileError::format(
                 path,
-                format!("a header size of {n} is not supported, expected 0 or more"),
+                format!(
+                    "expected a HeaderSize of -1, 0 or more, found {}",
+                    fields.get("headersize").map_or("", String::as_str)
+                ),
             ));
         }
+    };
+    std::io::copy(&mut reader.by_ref().take(skipped), &mut std::io::sink())
+        .map_err(VolumeFileError::read(path))?;
+    let left = left.saturating_sub(skipped);
+    if says(fields, "compresseddata", "true") {
+        // No deflated byte stands for more than 1032.
+        let room = left.saturating_mul(1032);
+        return read_values(&mut ZlibDecoder::new(reader), extent, layout, room, path);
     }
-    read_values(&mut reader, extent, layout, path)
+    read_values(&mut reader, extent, layout, left, path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volume::Voxels;
     use std::io::Write as _;
 
     const HEADER: &str = "ObjectType = Image\nNDims = 3\nBinaryData = True\nBinaryDataByteOrderMSB = False\nTransformMatrix = 1 0 0 0 0 -1 0 1 0\nOffset = -10 20 30\nElementSpacing = 0.5 0.75 2\nDimSize = 2 1 2\nElementType = MET_SHORT\n";
@@ -268,6 +449,75 @@ mod tests {
         assert_eq!(a.affine.origin, [-10.0, 20.0, 30.0]);
     }
 
+    fn written(header: &str, data: &[u8]) -> Result<(Volume, Vec<PlanWarning>), VolumeFileError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.mha");
+        let bytes = [header.as_bytes(), b"ElementDataFile = LOCAL\n", data].concat();
+        std::fs::write(&path, bytes).unwrap();
+        read_told(&path)
+    }
+
+    #[test]
+    fn slices_in_files_of_their_own_are_read_by_list_and_by_pattern() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |p: &str| folder.path().join(p);
+        for (n, slice) in [[1i16, -2], [3, -4]].iter().enumerate() {
+            let bytes: Vec<u8> = slice.iter().flat_map(|v| v.to_le_bytes()).collect();
+            std::fs::write(at(&format!("s{:03}.raw", 8 + 2 * n)), bytes).unwrap();
+        }
+        for (name, named) in [
+            ("l.mhd", "LIST\ns008.raw\ns010.raw\n"),
+            ("p.mhd", "s%03d.raw 8 10 2\n"),
+        ] {
+            std::fs::write(at(name), format!("{HEADER}ElementDataFile = {named}")).unwrap();
+            let v = read(&at(name)).unwrap();
+            assert_eq!(v.voxels, Voxels::I16(vec![1, -2, 3, -4]), "{name}");
+        }
+        let named = "ElementDataFile = s%03d.raw 8 8 1\n";
+        std::fs::write(at("f.mhd"), format!("{HEADER}{named}")).unwrap();
+        let e = read(&at("f.mhd")).unwrap_err().to_string();
+        assert!(e.contains("each of 2 slices, found 1"), "{e}");
+    }
+
+    #[test]
+    fn a_fourth_axis_of_one_entry_says_nothing_and_a_missing_spacing_is_told() {
+        let four = "NDims = 4\nTransformMatrix = 0 1 0 0 -1 0 0 0 0 0 1 0 0 0 0 1\nOffset = 1 2 3 0\nElementSpacing = 2 3 4 1\nDimSize = 2 1 2 1\nElementType = MET_SHORT\n";
+        let (v, notes) = written(four, &[0; 8]).unwrap();
+        assert_eq!(
+            v.affine.step,
+            [[0.0, 2.0, 0.0], [-3.0, 0.0, 0.0], [0.0, 0.0, 4.0]]
+        );
+        assert_eq!(v.affine.origin, [1.0, 2.0, 3.0]);
+        assert!(notes.is_empty());
+        let bare = "NDims = 3\nDimSize = 2 1 2\nElementType = MET_SHORT\n";
+        let (v, notes) = written(bare, &[0; 8]).unwrap();
+        assert_eq!(v.affine.spacing_mm(), [1.0; 3]);
+        assert!(notes[0].text.contains("unknown, taken as 1 mm"));
+    }
+
+    #[test]
+    fn sizes_beyond_the_file_and_voxels_as_text_are_refused_by_name() {
+        let huge = HEADER.replace("DimSize = 2 1 2", "DimSize = 99999 99999 99999");
+        let e = written(&huge, &[0; 8]).unwrap_err().to_string();
+        assert!(e.contains("room for 8 bytes"), "{e}");
+        let text = HEADER.replace("BinaryData = True", "BinaryData = False");
+        let e = written(&text, b"1 2 3 4").unwrap_err().to_string();
+        assert!(e.contains("BinaryData = False"), "{e}");
+        let flat = HEADER.replace("ElementSpacing = 0.5 0.75 2", "ElementSpacing = 0 0.75 2");
+        let e = written(&flat, &[0; 8]).unwrap_err().to_string();
+        assert!(e.contains("span a volume"), "{e}");
+    }
+
+    #[test]
+    fn a_header_size_of_minus_one_means_the_end_of_the_file_and_msb_is_big_endian() {
+        let data = [9u8, 9, 9, 0, 1, 0xFF, 0xFE, 0, 3, 0xFF, 0xFC];
+        let big = HEADER
+            .replace("MSB = False", "MSB = True")
+            .replace("DimSize", "HeaderSize = -1\nDimSize");
+        let (v, _) = written(&big, &data).unwrap();
+        assert_eq!(v.voxels, Voxels::I16(vec![1, -2, 3, -4]));
+    }
+
     #[test]
     fn a_header_that_points_out_of_its_folder_is_refused() {
         let folder = tempfile::tempdir().unwrap();
@@ -275,8 +525,8 @@ mod tests {
         for named in [
             "../secret.raw",
             "/etc/passwd",
-            "LIST",
-            "slice%03d.raw 1 3 1",
+            "LIST\na.raw\n../secret.raw",
+            "../slice%03d.raw 1 2 1",
         ] {
             std::fs::write(&path, format!("{HEADER}ElementDataFile = {named}\n")).unwrap();
             let error = read(&path).unwrap_err().to_string();

@@ -80,6 +80,7 @@ impl VolumeFileError {
 pub(super) enum Number {
     U8,
     I8,
+    F16,
     U16,
     I16,
     U32,
@@ -94,7 +95,7 @@ impl Number {
     pub(super) fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
-            Self::U16 | Self::I16 => 2,
+            Self::U16 | Self::I16 | Self::F16 => 2,
             Self::U32 | Self::I32 | Self::F32 => 4,
             Self::I64 | Self::U64 | Self::F64 => 8,
         }
@@ -115,6 +116,7 @@ impl Number {
             Self::I8 => f64::from(b0.cast_signed()),
             Self::U16 => f64::from(u16::from_le_bytes([b0, b1])),
             Self::I16 => f64::from(i16::from_le_bytes([b0, b1])),
+            Self::F16 => half::f16::from_le_bytes([b0, b1]).to_f64(),
             Self::U32 => f64::from(u32::from_le_bytes([b0, b1, b2, b3])),
             Self::I32 => f64::from(i32::from_le_bytes([b0, b1, b2, b3])),
             Self::F32 => f64::from(f32::from_le_bytes([b0, b1, b2, b3])),
@@ -148,11 +150,13 @@ fn whole(value: f64) -> Option<i16> {
     fits.then_some(value as i16)
 }
 
-/// Reads all values of a volume: int16 as long as every value is whole and fits, else float32. A file that ends early is an error.
+/// Reads all values of a volume: int16 as long as every value is whole and fits, else float32. A file that ends early is an error;
+/// `room` is how many bytes can come at most, so that a claim beyond it is refused before memory is asked for.
 pub(super) fn read_values(
     reader: &mut impl Read,
     extent: Extent,
     layout: Layout,
+    room: u64,
     path: &Path,
 ) -> Result<Voxels, VolumeFileError> {
     let expected = extent
@@ -162,6 +166,18 @@ pub(super) fn read_values(
             path: path.to_owned(),
         })?;
     let each = layout.number.bytes();
+    if (expected as u64)
+        .checked_mul(each as u64)
+        .is_none_or(|n| n > room)
+    {
+        return Err(VolumeFileError::format(
+            path,
+            format!(
+                "the file ends early: it says {extent} voxels of {each} byte(s) and has room for {room} bytes of them at most"
+            ),
+        ));
+    }
+    let plain = layout.number == Number::I16 && layout.slope == 1.0 && layout.intercept == 0.0;
     let mut voxels = Voxels::I16(Vec::new());
     let mut buffer = vec![0u8; each << 16];
     let mut done = 0;
@@ -191,6 +207,16 @@ pub(super) fn read_values(
                 voxels: expected as u64,
                 path: path.to_owned(),
             });
+        }
+        if plain && let Voxels::I16(v) = &mut voxels {
+            let words = part.as_chunks::<2>().0.iter();
+            if layout.big {
+                v.extend(words.map(|&w| i16::from_be_bytes(w)));
+            } else {
+                v.extend(words.map(|&w| i16::from_le_bytes(w)));
+            }
+            done += want;
+            continue;
         }
         for bytes in part.chunks_exact(each) {
             let raw = layout.number.value(bytes, layout.big);
@@ -234,6 +260,7 @@ mod tests {
             &mut bytes.as_slice(),
             Extent::new(2, 1, 1),
             LAYOUT,
+            4,
             Path::new("x"),
         );
         assert_eq!(got.unwrap(), Voxels::F32(vec![1.0, 65535.0]));
@@ -245,10 +272,22 @@ mod tests {
             &mut [0u8; 6].as_slice(),
             Extent::new(60_000, 60_000, 60_000),
             LAYOUT,
+            6,
             Path::new("x.nii"),
         )
         .unwrap_err()
         .to_string();
-        assert!(error.contains("ends early"), "{error}");
+        assert!(error.contains("room for 6 bytes"), "{error}");
+        // A packed file may claim more than it turns out to hold.
+        let error = read_values(
+            &mut [0u8; 6].as_slice(),
+            Extent::new(60_000, 60_000, 60_000),
+            LAYOUT,
+            u64::MAX,
+            Path::new("x.nii"),
+        )
+        .unwrap_err()
+        .to_string();
+        assert!(error.contains("found fewer than"), "{error}");
     }
 }

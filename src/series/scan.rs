@@ -86,8 +86,9 @@ pub fn scan(path: &Path, control: &Control) -> Result<Scan, SeriesError> {
 fn referenced(root: &Path, references: &[Vec<String>]) -> (Vec<PathBuf>, Vec<Skipped>) {
     let (mut files, mut skipped) = (Vec::new(), Vec::new());
     let real_root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    let mut resolver = dicomdir::Resolver::default();
     for parts in references {
-        let inside = dicomdir::resolve(root, parts).and_then(|file| {
+        let inside = resolver.resolve(root, parts).and_then(|file| {
             let real = file.canonicalize().map_err(|e| e.to_string())?;
             if real.starts_with(&real_root) && real.is_file() {
                 Ok(file)

@@ -49,6 +49,14 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// Whether the study itself says its spacing (an array does not, and 1 mm is taken).
+    pub fn spacing_known(&self) -> bool {
+        !self
+            .warnings
+            .iter()
+            .any(|w| w.code == nifti::SPACING_ASSUMED)
+    }
+
     /// The study, or the sentence that says why it must not be run.
     pub fn for_running(self) -> Result<Self, StudyError> {
         match self.refusal {
@@ -120,19 +128,18 @@ pub fn open(spec: &str, series: Option<&str>, control: &Control) -> Result<Opene
     let is_npy = path
         .extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("npy"));
-    if is_npy || nifti::is_nifti(path) || metaimage::is_metaimage(path) {
-        no_series(spec, series)?;
-    }
-    if nifti::is_nifti(path) {
-        return open_file(spec, nifti::read(path)?);
-    }
-    if metaimage::is_metaimage(path) {
-        return open_file(spec, metaimage::read(path)?);
-    }
-    if is_npy {
-        return open_file(spec, npy::read(path)?);
-    }
-    open_dicom(spec, series, control)
+    let read = if nifti::is_nifti_input(path) {
+        nifti::read_told
+    } else if metaimage::is_metaimage(path) {
+        metaimage::read_told
+    } else if is_npy {
+        npy::read_told
+    } else {
+        return open_dicom(spec, series, control);
+    };
+    no_series(spec, series)?;
+    let (volume, notes) = read(path)?;
+    open_file(spec, volume, notes)
 }
 
 /// A study that is one volume has no series to choose from but the one that is named as it is.
@@ -146,8 +153,11 @@ fn no_series(spec: &str, wanted: Option<&str>) -> Result<(), StudyError> {
     }
 }
 
-fn open_file(spec: &str, volume: Volume) -> Result<Opened, StudyError> {
-    let mut warnings = Vec::new();
+fn open_file(
+    spec: &str,
+    volume: Volume,
+    mut warnings: Vec<PlanWarning>,
+) -> Result<Opened, StudyError> {
     if volume.extent.is_empty() {
         return Err(StudyError::Unusable {
             reason: format!("it has no voxels: {spec}"),

@@ -7,14 +7,33 @@ use std::sync::Arc;
 const REGULAR: &[u8] = include_bytes!("../../assets/fonts/voxfit-sans-regular.otf");
 const BOLD: &[u8] = include_bytes!("../../assets/fonts/voxfit-sans-bold.otf");
 
+/// Scripts that names are written in and the family has not, in the order they are asked.
+const SCRIPTS: [(&str, &[u8]); 4] = [
+    (
+        "hebrew",
+        include_bytes!("../../assets/fonts/voxfit-hebrew.ttf"),
+    ),
+    (
+        "arabic",
+        include_bytes!("../../assets/fonts/voxfit-arabic.ttf"),
+    ),
+    ("thai", include_bytes!("../../assets/fonts/voxfit-thai.ttf")),
+    ("cjk", include_bytes!("../../assets/fonts/voxfit-cjk.ttf")),
+];
+
 fn bold_family() -> FontFamily {
     FontFamily::Name("bold".into())
 }
 
-/// Loads both weights in front of egui's own fonts, which stay as fallbacks.
+/// Loads both weights in front of egui's own fonts, which stay as fallbacks, with the scripts of other names behind.
 pub fn install(ctx: &egui::Context) {
     let mut fonts = FontDefinitions::default();
     for (name, data) in [("regular", REGULAR), ("bold", BOLD)] {
+        fonts
+            .font_data
+            .insert(name.to_owned(), Arc::new(FontData::from_static(data)));
+    }
+    for (name, data) in SCRIPTS {
         fonts
             .font_data
             .insert(name.to_owned(), Arc::new(FontData::from_static(data)));
@@ -31,6 +50,7 @@ pub fn install(ctx: &egui::Context) {
     ] {
         let mut order = vec![first.to_owned()];
         order.extend(fallback.iter().cloned());
+        order.extend(SCRIPTS.map(|(name, _)| name.to_owned()));
         fonts.families.insert(family, order);
     }
     ctx.set_fonts(fonts);
@@ -81,4 +101,35 @@ pub fn text_styles() -> BTreeMap<TextStyle, FontId> {
         (TextStyle::Heading, title()),
     ]
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_every_script_that_dicom_has_are_letters_and_no_boxes() {
+        let ctx = egui::Context::default();
+        install(&ctx);
+        let _drawn = ctx.run_ui(egui::RawInput::default(), |_ui| {});
+        for name in [
+            "Äneas^Rüdiger Dvořák Łukasz Ġorġ Ģirts Şağdıç",
+            "Διονυσιος Σάββας",
+            "Иванов^Пётр Люкceмбypг",
+            "قباني^لنزار",
+            "שרון^דבורה",
+            "นามสกุล^ชื่อ",
+            "ﾔﾏﾀﾞ^ﾀﾛｳ=山田^太郎=やまだ^たろう ヤマダ",
+            "Hong^Gildong=洪^吉洞=홍^길동",
+            "王^小東=王^小东 张 丂丄侔",
+        ] {
+            for font in [body(), body_bold(), caption()] {
+                let missing: String = name
+                    .chars()
+                    .filter(|c| !ctx.fonts_mut(|f| f.has_glyph(&font, *c)))
+                    .collect();
+                assert!(missing.is_empty(), "{name}: no letters for {missing}");
+            }
+        }
+    }
 }

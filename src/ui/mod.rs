@@ -250,7 +250,7 @@ impl Window {
         let (generation, extent) = (v.generation, v.extent);
         for fresh in self.state.take_fresh_slices() {
             if fresh.generation == generation {
-                self.upload.slice(render, fresh.k, &fresh.values);
+                self.upload.slice(render, fresh.k, fresh.values.values());
             }
         }
         let Some(v) = self.state.volume_state() else {

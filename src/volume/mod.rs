@@ -53,6 +53,23 @@ impl Voxels {
         }
     }
 
+    /// Volumes one after another: int16 where all are, else float32.
+    pub fn joined(parts: Vec<Self>) -> Self {
+        let whole = parts.iter().all(|p| matches!(p, Self::I16(_)));
+        if whole {
+            let all = parts.into_iter().flat_map(|p| match p {
+                Self::I16(v) => v,
+                Self::F32(_) => Vec::new(),
+            });
+            return Self::I16(all.collect());
+        }
+        let all = parts.into_iter().flat_map(|p| match p {
+            Self::I16(v) => v.into_iter().map(f32::from).collect(),
+            Self::F32(v) => v,
+        });
+        Self::F32(all.collect())
+    }
+
     /// Whether there is no voxel.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct WindowLevel {
     /// The HU of middle grey.
     pub center: f32,
-    /// HU from black to white; never below 1.
+    /// HU from black to white; never below [`WindowLevel::NARROWEST`].
     pub width: f32,
 }
 
@@ -32,6 +32,8 @@ const fn preset(key: char, name: &'static str, width: f32, center: f32) -> Prese
 }
 
 impl WindowLevel {
+    /// The least width: values of a volume of floats may lie between 0 and 1.
+    pub const NARROWEST: f32 = 1e-3;
     /// Soft tissue.
     pub const SOFT: Self = Self::new(40.0, 400.0);
     /// Lung.
@@ -51,7 +53,11 @@ impl WindowLevel {
     pub const fn new(center: f32, width: f32) -> Self {
         Self {
             center,
-            width: if width > 1.0 { width } else { 1.0 },
+            width: if width > Self::NARROWEST {
+                width
+            } else {
+                Self::NARROWEST
+            },
         }
     }
 
@@ -82,7 +88,7 @@ impl WindowLevel {
 
     /// Brightness of a value, 0 (black) to 1 (white); not a number is black.
     pub fn brightness(self, value: f32) -> f32 {
-        let t = (value - self.black()) / self.width.max(1.0);
+        let t = (value - self.black()) / self.width.max(Self::NARROWEST);
         if t > 0.0 { t.min(1.0) } else { 0.0 }
     }
 
@@ -99,6 +105,10 @@ impl WindowLevel {
 
 impl std::fmt::Display for WindowLevel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.width < 10.0 {
+            let center = format!("{:.3}", self.center).replace('-', "\u{2212}");
+            return write!(f, "W {:.3} L {center}", self.width);
+        }
         let center = crate::units::Hu(self.center);
         write!(f, "W {} L {center}", self.width.round())
     }
@@ -117,6 +127,13 @@ mod tests {
         assert_eq!(lung.grey(3000.0), 255);
         assert_eq!(lung.grey(f32::NAN), 0);
         assert_eq!(lung.to_string(), "W 1500 L \u{2212}600");
+    }
+
+    #[test]
+    fn values_between_0_and_1_have_a_grey_ramp_of_their_own() {
+        let level = WindowLevel::between(0.25, 0.75);
+        assert_eq!([0.25, 0.5, 0.75].map(|v| level.grey(v)), [0, 128, 255]);
+        assert_eq!(level.to_string(), "W 0.500 L 0.500");
     }
 
     #[test]

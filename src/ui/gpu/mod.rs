@@ -1,7 +1,10 @@
-//! The volume as one 3D texture (`R16Sint`, filtered in the shader) and the pipeline that draws planes of it.
+//! The volume as one 3D texture (`R16Sint`, or `R32Float` for volumes of floats; filtered in the shader) and the pipeline that draws planes of it.
 
 mod pipeline;
 mod texture;
+
+#[cfg(test)]
+mod tests;
 
 pub use pipeline::{SlicePaint, SliceUniforms, install};
 pub use texture::{Upload, UploadError};

@@ -37,15 +37,54 @@ impl Default for SliceUniforms {
 
 struct VolumeTexture {
     texture: wgpu::Texture,
+    kind: Kind,
     extent: Extent,
     ready: [[u32; 4]; 16],
     groups: Vec<wgpu::BindGroup>,
 }
 
-/// The pipeline and the current volume, kept in the renderer's callback resources.
-pub(super) struct SliceResources {
+/// What the texture's voxels are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Whole HU, two bytes.
+    Whole,
+    /// Floats, four bytes.
+    Float,
+}
+
+impl Kind {
+    const fn format(self) -> wgpu::TextureFormat {
+        match self {
+            Self::Whole => wgpu::TextureFormat::R16Sint,
+            Self::Float => wgpu::TextureFormat::R32Float,
+        }
+    }
+
+    const fn sample_type(self) -> wgpu::TextureSampleType {
+        match self {
+            Self::Whole => wgpu::TextureSampleType::Sint,
+            Self::Float => wgpu::TextureSampleType::Float { filterable: false },
+        }
+    }
+
+    pub(super) const fn bytes(self) -> usize {
+        match self {
+            Self::Whole => 2,
+            Self::Float => 4,
+        }
+    }
+}
+
+/// The pipeline for one kind of voxels.
+struct KindPipeline {
     pipeline: wgpu::RenderPipeline,
     layout: wgpu::BindGroupLayout,
+}
+
+/// The pipelines and the current volume, kept in the renderer's callback resources.
+pub(super) struct SliceResources {
+    whole: KindPipeline,
+    float: KindPipeline,
     buffers: Vec<wgpu::Buffer>,
     volume: Option<VolumeTexture>,
     srgb: bool,
@@ -57,10 +96,19 @@ pub fn install(render: &RenderState) {
     render.renderer.write().callback_resources.insert(resources);
 }
 
-impl SliceResources {
-    fn new(device: &wgpu::Device, format: wgpu::TextureFormat) -> Self {
-        let module =
-            device.create_shader_module(wgpu::include_wgsl!("../../../shaders/view/slice.wgsl"));
+/// The shader as written, for whole HU.
+const SHADER: &str = include_str!("../../../shaders/view/slice.wgsl");
+
+impl KindPipeline {
+    fn new(device: &wgpu::Device, format: wgpu::TextureFormat, kind: Kind) -> Self {
+        let source = match kind {
+            Kind::Whole => std::borrow::Cow::Borrowed(SHADER),
+            Kind::Float => SHADER.replace("texture_3d<i32>", "texture_3d<f32>").into(),
+        };
+        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: Some("slice"),
+            source: wgpu::ShaderSource::Wgsl(source),
+        });
         let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
             label: Some("slice"),
             entries: &[
@@ -78,7 +126,7 @@ impl SliceResources {
                     binding: 1,
                     visibility: wgpu::ShaderStages::FRAGMENT,
                     ty: wgpu::BindingType::Texture {
-                        sample_type: wgpu::TextureSampleType::Sint,
+                        sample_type: kind.sample_type(),
                         view_dimension: wgpu::TextureViewDimension::D3,
                         multisampled: false,
                     },
@@ -112,6 +160,12 @@ impl SliceResources {
             multiview_mask: None,
             cache: None,
         });
+        Self { pipeline, layout }
+    }
+}
+
+impl SliceResources {
+    pub(super) fn new(device: &wgpu::Device, format: wgpu::TextureFormat) -> Self {
         let buffers = (0..VIEWS)
             .map(|_| {
                 device.create_buffer(&wgpu::BufferDescriptor {
@@ -123,16 +177,23 @@ impl SliceResources {
             })
             .collect();
         Self {
-            pipeline,
-            layout,
+            whole: KindPipeline::new(device, format, Kind::Whole),
+            float: KindPipeline::new(device, format, Kind::Float),
             buffers,
             volume: None,
             srgb: format.is_srgb(),
         }
     }
 
+    const fn of(&self, kind: Kind) -> &KindPipeline {
+        match kind {
+            Kind::Whole => &self.whole,
+            Kind::Float => &self.float,
+        }
+    }
+
     /// Replaces the texture by an empty one of `extent`.
-    pub(super) fn set_volume(&mut self, device: &wgpu::Device, extent: Extent) {
+    pub(super) fn set_volume(&mut self, device: &wgpu::Device, extent: Extent, kind: Kind) {
         let texture = device.create_texture(&wgpu::TextureDescriptor {
             label: Some("volume"),
             size: wgpu::Extent3d {
@@ -143,7 +204,7 @@ impl SliceResources {
             mip_level_count: 1,
             sample_count: 1,
             dimension: wgpu::TextureDimension::D3,
-            format: wgpu::TextureFormat::R16Sint,
+            format: kind.format(),
             usage: wgpu::TextureUsages::TEXTURE_BINDING | wgpu::TextureUsages::COPY_DST,
             view_formats: &[],
         });
@@ -154,7 +215,7 @@ impl SliceResources {
             .map(|buffer| {
                 device.create_bind_group(&wgpu::BindGroupDescriptor {
                     label: Some("slice"),
-                    layout: &self.layout,
+                    layout: &self.of(kind).layout,
                     entries: &[
                         wgpu::BindGroupEntry {
                             binding: 0,
@@ -170,21 +231,71 @@ impl SliceResources {
             .collect();
         self.volume = Some(VolumeTexture {
             texture,
+            kind,
             extent,
             ready: [[0; 4]; 16],
             groups,
         });
     }
 
-    pub(super) fn volume_texture(&self) -> Option<&wgpu::Texture> {
-        self.volume.as_ref().map(|v| &v.texture)
+    pub(super) fn kind(&self) -> Option<Kind> {
+        self.volume.as_ref().map(|v| v.kind)
     }
 
-    pub(super) fn mark_ready(&mut self, k: usize) {
-        if let Some(v) = &mut self.volume
-            && let Some(word) = v.ready.get_mut(k >> 7)
-        {
+    /// Puts a slice's bytes (of the texture's kind) in its place and lets it be drawn.
+    pub(super) fn write(&mut self, queue: &wgpu::Queue, k: usize, bytes: &[u8]) {
+        let Some(v) = &mut self.volume else { return };
+        queue.write_texture(
+            wgpu::TexelCopyTextureInfo {
+                texture: &v.texture,
+                mip_level: 0,
+                origin: wgpu::Origin3d {
+                    x: 0,
+                    y: 0,
+                    z: u32_of(k),
+                },
+                aspect: wgpu::TextureAspect::All,
+            },
+            bytes,
+            wgpu::TexelCopyBufferLayout {
+                offset: 0,
+                bytes_per_row: Some(u32_of(v.extent.x * v.kind.bytes())),
+                rows_per_image: Some(u32_of(v.extent.y)),
+            },
+            wgpu::Extent3d {
+                width: u32_of(v.extent.x),
+                height: u32_of(v.extent.y),
+                depth_or_array_layers: 1,
+            },
+        );
+        if let Some(word) = v.ready.get_mut(k >> 7) {
             word[(k >> 5) & 3] |= 1 << (k & 31);
+        }
+    }
+
+    /// Fills the uniforms of one view; false when there is no volume or no such slot.
+    pub(super) fn set_view(&self, queue: &wgpu::Queue, paint: &SlicePaint) -> bool {
+        let (Some(volume), Some(buffer)) = (&self.volume, self.buffers.get(paint.slot)) else {
+            return false;
+        };
+        let mut u = paint.uniforms;
+        u.rect[2] = if self.srgb { 1.0 } else { 0.0 };
+        for (to, from) in u.extent.iter_mut().zip(volume.extent.to_array()) {
+            *to = from as f32;
+        }
+        u.ready = volume.ready;
+        queue.write_buffer(buffer, 0, bytemuck::bytes_of(&u));
+        true
+    }
+
+    /// Draws one view that was set.
+    pub(super) fn draw(&self, pass: &mut wgpu::RenderPass<'_>, slot: usize) {
+        if let Some(volume) = &self.volume
+            && let Some(group) = volume.groups.get(slot)
+        {
+            pass.set_pipeline(&self.of(volume.kind).pipeline);
+            pass.set_bind_group(0, group, &[]);
+            pass.draw(0..3, 0..1);
         }
     }
 }
@@ -207,16 +318,8 @@ impl CallbackTrait for SlicePaint {
         _encoder: &mut wgpu::CommandEncoder,
         resources: &mut CallbackResources,
     ) -> Vec<wgpu::CommandBuffer> {
-        if let Some(res) = resources.get::<SliceResources>()
-            && let (Some(volume), Some(buffer)) = (&res.volume, res.buffers.get(self.slot))
-        {
-            let mut u = self.uniforms;
-            u.rect[2] = if res.srgb { 1.0 } else { 0.0 };
-            for (to, from) in u.extent.iter_mut().zip(volume.extent.to_array()) {
-                *to = from as f32;
-            }
-            u.ready = volume.ready;
-            queue.write_buffer(buffer, 0, bytemuck::bytes_of(&u));
+        if let Some(res) = resources.get::<SliceResources>() {
+            res.set_view(queue, self);
         }
         Vec::new()
     }
@@ -227,13 +330,8 @@ impl CallbackTrait for SlicePaint {
         pass: &mut wgpu::RenderPass<'static>,
         resources: &CallbackResources,
     ) {
-        if let Some(res) = resources.get::<SliceResources>()
-            && let Some(volume) = &res.volume
-            && let Some(group) = volume.groups.get(self.slot)
-        {
-            pass.set_pipeline(&res.pipeline);
-            pass.set_bind_group(0, group, &[]);
-            pass.draw(0..3, 0..1);
+        if let Some(res) = resources.get::<SliceResources>() {
+            res.draw(pass, self.slot);
         }
     }
 }

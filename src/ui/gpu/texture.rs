@@ -1,8 +1,9 @@
 //! Chunked upload of a volume: slices go to the card as they are decoded, a few a frame, nearest to the shown one first.
 
-use super::pipeline::SliceResources;
+use super::pipeline::{Kind, SliceResources};
 use super::u32_of;
 use crate::geometry::Extent;
+use crate::series::SliceValues;
 use crate::volume::{SharedVolume, Voxels};
 use eframe::egui_wgpu::RenderState;
 use eframe::wgpu;
@@ -61,7 +62,7 @@ impl Upload {
         };
         let mut renderer = render.renderer.write();
         if let Some(res) = renderer.callback_resources.get_mut::<SliceResources>() {
-            res.set_volume(&render.device, extent);
+            res.set_volume(&render.device, extent, Kind::Whole);
         }
         Ok(())
     }
@@ -71,12 +72,15 @@ impl Upload {
         self.left > 0
     }
 
-    /// One decoded slice, row by row.
-    pub fn slice(&mut self, render: &RenderState, k: usize, values: &[i16]) {
-        if self.done.get(k) != Some(&false) || values.len() != self.extent.x * self.extent.y {
-            return;
+    /// One decoded slice, row by row. The first slice of floats makes the texture one of floats and asks for all slices again.
+    pub fn slice(&mut self, render: &RenderState, k: usize, values: SliceValues<'_>) {
+        let n = match values {
+            SliceValues::I16(v) => v.len(),
+            SliceValues::F32(v) => v.len(),
+        };
+        if n == self.extent.x * self.extent.y && k < self.done.len() {
+            self.write(render, k, values);
         }
-        self.write(render, k, values);
     }
 
     /// As many slices of a whole volume as one frame may take, nearest to `around` first. True when more are left.
@@ -88,17 +92,12 @@ impl Upload {
         let mut budget = (BYTES_A_FRAME / (plane * 2)).max(1);
         while budget > 0 && self.left > 0 {
             let Some(k) = self.nearest(around) else { break };
-            match &volume.voxels {
-                Voxels::I16(v) => {
-                    let slice = v.get(k * plane..(k + 1) * plane).unwrap_or_default();
-                    self.write(render, k, slice);
-                }
-                Voxels::F32(v) => {
-                    let slice = v.get(k * plane..(k + 1) * plane).unwrap_or_default();
-                    let rounded: Vec<i16> = slice.iter().map(|&x| to_i16(x)).collect();
-                    self.write(render, k, &rounded);
-                }
-            }
+            let range = k * plane..(k + 1) * plane;
+            let values = match &volume.voxels {
+                Voxels::I16(v) => SliceValues::I16(v.get(range).unwrap_or_default()),
+                Voxels::F32(v) => SliceValues::F32(v.get(range).unwrap_or_default()),
+            };
+            self.write(render, k, values);
             budget -= 1;
         }
         self.left > 0
@@ -110,48 +109,38 @@ impl Upload {
             .min_by_key(|&k| k.abs_diff(around))
     }
 
-    fn write(&mut self, render: &RenderState, k: usize, values: &[i16]) {
-        self.done[k] = true;
-        self.left -= 1;
+    fn write(&mut self, render: &RenderState, k: usize, values: SliceValues<'_>) {
         let mut renderer = render.renderer.write();
         let Some(res) = renderer.callback_resources.get_mut::<SliceResources>() else {
             return;
         };
-        let Some(texture) = res.volume_texture() else {
+        if matches!(values, SliceValues::F32(_)) && res.kind() == Some(Kind::Whole) {
+            res.set_volume(&render.device, self.extent, Kind::Float);
+            self.done.fill(false);
+            self.left = self.done.len();
+        }
+        if self.done[k] {
             return;
-        };
-        render.queue.write_texture(
-            wgpu::TexelCopyTextureInfo {
-                texture,
-                mip_level: 0,
-                origin: wgpu::Origin3d {
-                    x: 0,
-                    y: 0,
-                    z: u32_of(k),
-                },
-                aspect: wgpu::TextureAspect::All,
-            },
-            bytemuck::cast_slice(values),
-            wgpu::TexelCopyBufferLayout {
-                offset: 0,
-                bytes_per_row: Some(u32_of(self.extent.x * 2)),
-                rows_per_image: Some(u32_of(self.extent.y)),
-            },
-            wgpu::Extent3d {
-                width: u32_of(self.extent.x),
-                height: u32_of(self.extent.y),
-                depth_or_array_layers: 1,
-            },
-        );
-        res.mark_ready(k);
+        }
+        self.done[k] = true;
+        self.left -= 1;
+        put(res, &render.queue, k, values);
     }
 }
 
-/// A value as the texture holds it: rounded, and clamped at the ends of int16.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "rounded and clamped to the range of int16 first"
-)]
-fn to_i16(x: f32) -> i16 {
-    x.round().clamp(-32768.0, 32767.0) as i16
+/// Writes a slice as the texture's kind has it; whole HU are exact in floats.
+pub(super) fn put(
+    res: &mut SliceResources,
+    queue: &wgpu::Queue,
+    k: usize,
+    values: SliceValues<'_>,
+) {
+    match (values, res.kind()) {
+        (SliceValues::I16(v), Some(Kind::Float)) => {
+            let wide: Vec<f32> = v.iter().map(|&x| f32::from(x)).collect();
+            res.write(queue, k, bytemuck::cast_slice(&wide));
+        }
+        (SliceValues::I16(v), _) => res.write(queue, k, bytemuck::cast_slice(v)),
+        (SliceValues::F32(v), _) => res.write(queue, k, bytemuck::cast_slice(v)),
+    }
 }

@@ -428,7 +428,8 @@ fn level(ui: &mut Ui, cx: &mut Cx<'_>) {
         ),
     ];
     for (i, (label, letter, value, at)) in fields.into_iter().enumerate() {
-        let text = paint::number(f64::from(value), 0);
+        let digits = if now.width < 10.0 { 3 } else { 0 };
+        let text = paint::number(f64::from(value), digits);
         if let Some(typed) = kit::edit(ui, at, label, &text, Align::Max, false)
             && let Ok(v) = typed.replace('\u{2212}', "-").trim().parse::<f32>()
         {
@@ -437,7 +438,7 @@ fn level(ui: &mut Ui, cx: &mut Cx<'_>) {
                 width: now.width,
             };
             if i == 0 {
-                to.width = v.max(1.0);
+                to.width = v.max(WindowLevel::NARROWEST);
             } else {
                 to.center = v;
             }

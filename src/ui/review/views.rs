@@ -218,7 +218,7 @@ fn act(cx: &mut Cx<'_>, plane: Plane, action: SliceAction, window: WindowLevel) 
         SliceAction::Scroll(by) => cx.send(Command::ScrollPlane((plane, by))),
         SliceAction::WindowBy(center, width) => cx.send(Command::SetWindowLevel(WindowLevel {
             center: window.center + center,
-            width: (window.width + width).max(1.0),
+            width: (window.width + width).max(WindowLevel::NARROWEST),
         })),
         SliceAction::AutoLevel(a, b) => {
             if let Some(level) = level_of(cx.state, a, b) {
@@ -253,7 +253,7 @@ fn level_of(state: &State, a: [f64; 3], b: [f64; 3]) -> Option<WindowLevel> {
     let (low, high) = (at(1)?, at(99).or_else(|| values.last().copied())?);
     Some(WindowLevel {
         center: f32::midpoint(low, high),
-        width: (high - low).max(1.0),
+        width: (high - low).max(WindowLevel::NARROWEST),
     })
 }
 

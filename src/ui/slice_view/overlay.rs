@@ -398,7 +398,11 @@ fn value_at(p: &Projection, scene: &Scene<'_>, index: usize, at: Pos2) -> Option
         .volume?
         .at(v.map(|x| super::whole(x.round().max(0.0))))?;
     let unit = if scene.is_hu { "HU" } else { "value" };
-    Some(format!("{unit} {}", paint::number(f64::from(value), 0)))
+    let digits = crate::units::decimals_of(value);
+    Some(format!(
+        "{unit} {}",
+        paint::number(f64::from(value), digits)
+    ))
 }
 
 /// Lines of 12 on black 60 % in a corner.

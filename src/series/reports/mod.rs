@@ -1,5 +1,10 @@
 //! What public bug reports saw go wrong in other readers, one test each, on small made-up files.
 
+mod directory;
+mod files;
+mod order;
+mod values;
+
 use super::made::{Made, element, folder, items, write};
 use super::*;
 use crate::jobs::Control;
@@ -449,30 +454,6 @@ fn frames_of_an_enhanced_file_come_in_the_order_of_their_positions() {
     assert_eq!(firsts(&l), [-24.0, 978.0, -22.0]);
     let frames: Vec<usize> = l.slices.iter().map(|s| s.frame).collect();
     assert_eq!(frames, [1, 2, 0]);
-}
-
-#[test]
-fn a_dicomdir_never_leads_out_of_its_folder() {
-    let outside = folder(&slices(1));
-    let inside = outside.path().join("disc");
-    std::fs::create_dir(&inside).unwrap();
-    write(&inside, "I1", &Made::slice(1).file());
-    let record = |id: &str| element(0x0004_1500, *b"CS", id.as_bytes());
-    let records = items(&[record("I1"), record("..\\s0 "), record("GONE")]);
-    let mut bytes = vec![0u8; 128];
-    bytes.extend(b"DICM");
-    bytes.extend(element(0x0002_0010, *b"UI", b"1.2.840.10008.1.2.1\0"));
-    bytes.extend(element(0x0004_1220, *b"SQ", &records));
-    let path = write(&inside, "DICOMDIR", &bytes);
-    let scan = scanned(&path);
-    assert_eq!((scan.series.len(), scan.series[0].size.z), (1, 1));
-    let reasons: Vec<&str> = scan.skipped.iter().map(|s| s.reason.as_str()).collect();
-    assert!(
-        reasons
-            .iter()
-            .any(|r| r.contains("out of the DICOMDIR's folder"))
-    );
-    assert!(reasons.iter().any(|r| r.contains("missing")), "{reasons:?}");
 }
 
 #[test]
