@@ -7,6 +7,10 @@ use std::sync::Arc;
 const REGULAR: &[u8] = include_bytes!("../../assets/fonts/voxfit-sans-regular.otf");
 const BOLD: &[u8] = include_bytes!("../../assets/fonts/voxfit-sans-bold.otf");
 
+#[expect(
+    clippy::large_include_file,
+    reason = "the letters of Chinese, Japanese and Korean names; the binary must run from anywhere"
+)]
 /// Scripts that names are written in and the family has not, in the order they are asked.
 const SCRIPTS: [(&str, &[u8]); 4] = [
     (

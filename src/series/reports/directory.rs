@@ -50,7 +50,8 @@ fn a_dicomdir_never_leads_out_of_its_folder() {
     let out = said
         .iter()
         .filter(|r| r.contains("out of the DICOMDIR's folder"));
-    assert_eq!(out.count(), 6, "{said:?}");
+    // Both ways to write ../s0 are told once.
+    assert_eq!(out.count(), 5, "{said:?}");
     assert!(
         said.contains(
             &"GONE: named in the DICOMDIR, but the file is missing; copy the whole disc".to_owned()

@@ -8,7 +8,7 @@ fn junk_empty_files_archives_and_a_folder_with_an_ending_are_counted_with_reason
     write(f.path(), "notes.txt", b"hello");
     write(f.path(), "empty.dcm", b"");
     write(f.path(), "a.zip", b"PK\x03\x04rest");
-    write(f.path(), "b.bin", &[0xEE; 400]);
+    write(f.path(), "b.bin", &[1; 400]);
     std::fs::create_dir(f.path().join("x.dcm")).unwrap();
     write(&f.path().join("x.dcm"), "inner", &Made::slice(2).file());
     let scan = scanned(f.path());
@@ -137,7 +137,8 @@ fn names_in_any_character_set_show_right_with_the_pixels_beside_them() {
                     .put(0x0008_103E, *b"LO", bytes)
             })
             .collect();
-        let info = only(folder(&s).path());
+        let f = folder(&s);
+        let info = only(f.path());
         assert_eq!(info.patient_name.as_deref(), Some(name), "{terms}");
         assert_eq!(info.description, name);
         assert_eq!(firsts(&loaded(&info)), [-24.0, -23.0], "{terms}");

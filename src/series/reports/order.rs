@@ -141,7 +141,8 @@ fn a_series_without_positions_follows_its_numbers_and_its_step_is_unknown() {
         .iter()
         .map(|&n| Made::slice(n).without(0x0020_0032))
         .collect();
-    let info = only(folder(&s).path());
+    let f = folder(&s);
+    let info = only(f.path());
     assert_eq!((info.spacing_mm[2], info.usable), (None, false));
     told(&info, WarningCode::NoPosition);
     let l = loaded(&info);

@@ -46,7 +46,8 @@ fn files_without_rescale_keep_their_values_and_are_said_not_to_be_hu() {
         .into_iter()
         .map(|s| s.without(0x0028_1052).without(0x0028_1053))
         .collect();
-    let info = only(folder(&s).path());
+    let f = folder(&s);
+    let info = only(f.path());
     assert!(told(&info, WarningCode::NotHu).contains("not HU"));
     let l = loaded(&info);
     assert_eq!(
