@@ -71,13 +71,15 @@ fn a_codec_that_chokes_takes_down_its_slice_by_name_and_not_the_program() {
             &encapsulated(2, syntax, std::slice::from_ref(bytes)),
         );
         let info = scanned(f.path()).series[0].clone();
-        let e = load(&info, &Control::new(), &|_| {})
-            .unwrap_err()
-            .to_string();
+        let l = loaded(&info);
+        let why = l
+            .refusal()
+            .unwrap_or_else(|| panic!("{syntax} decoded garbage"));
         assert!(
-            e.contains("cannot decode a slice") && e.ends_with("bad"),
-            "{syntax}: {e}"
+            why.contains("1 of 3 slices cannot be decoded") && why.ends_with(": bad"),
+            "{syntax}: {why}"
         );
+        assert_eq!((firsts(&l)[0], l.hu_sha256()), (-24.0, None), "{syntax}");
     }
 }
 
