@@ -1,6 +1,10 @@
 //! exp, sigmoid, tanh and erf as one fused multiply-add polynomial, so that every engine, importance map and detector agrees on the bits.
 //! Nothing here calls libm: the same coefficients in the same order belong in any other engine's kernels.
 
+mod wide;
+
+pub use wide::{exp_wide, ln, ln_wide, pow, sin_cos, softplus};
+
 /// log2(e).
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// ln(2), its upper bits: n times it is exact for the n that occur.

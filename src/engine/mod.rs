@@ -6,6 +6,8 @@ mod error;
 #[cfg(test)]
 mod exact_tests;
 mod forward;
+#[cfg(test)]
+mod fuzz;
 pub mod probe;
 pub mod sliding;
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use super::arena::room;
 use super::lower::{Draft, DraftPost};
 use super::schedule::{Kernel, PlannedTensor, Post, Step, TimelinePoint};
+use crate::network::layout::{self, Layout};
+use crate::network::tensor_op::TensorOp;
 use crate::network::{Graph, Op, TensorId};
 use crate::units::Bytes;
 
@@ -29,6 +31,7 @@ struct Placing<'a> {
     value_bytes: u64,
     /// The step after the last one that reads each tensor.
     last: Vec<usize>,
+    layouts: Vec<Layout>,
     /// Where each tensor lies.
     place: Vec<Option<usize>>,
     tensors: Vec<PlannedTensor>,
@@ -55,6 +58,7 @@ pub(super) fn place(
         shapes,
         value_bytes,
         last,
+        layouts: layout::of(graph),
         place: vec![None; graph.tensors.len()],
         tensors: Vec::with_capacity(drafts.len()),
     };
@@ -130,20 +134,44 @@ impl Placing<'_> {
     fn in_place(&self, index: usize, draft: &Draft, target: TensorId) -> Option<usize> {
         let aligned = match draft.kernel {
             Kernel::Pointwise => true,
-            Kernel::Node { node, .. } => matches!(
-                self.graph.nodes[node].op,
-                Op::BatchNorm { .. } | Op::InstanceNorm { .. } | Op::GroupNorm { .. } | Op::Softmax
-            ),
+            Kernel::Node { node, .. } => match &self.graph.nodes[node].op {
+                Op::BatchNorm { .. }
+                | Op::InstanceNorm { .. }
+                | Op::GroupNorm { .. }
+                | Op::Softmax => true,
+                // Row by row or value by value, where no other operand is a view of the same values.
+                Op::Tensor(op) => {
+                    matches!(
+                        op,
+                        TensorOp::Binary(_)
+                            | TensorOp::Where
+                            | TensorOp::Softmax { .. }
+                            | TensorOp::LayerNorm { .. }
+                    )
+                }
+                _ => false,
+            },
             _ => false,
         };
+        let is_tensor_op = matches!(draft.kernel, Kernel::Node { node, .. }
+            if matches!(self.graph.nodes[node].op, Op::Tensor(_)));
         draft
             .reads()
             .find(|t| {
-                let free = self.last[t.index()] == index + 1
-                    && self.shapes[t.index()] == self.shapes[target.index()];
-                free && (aligned || !draft.sources.contains(t))
+                let free = self.last[t.index()] == index + 1 && self.same_values(*t, target);
+                let alone = draft.reads().filter(|other| other == t).count() == 1;
+                free && (alone || !is_tensor_op) && (aligned || !draft.sources.contains(t))
             })
             .and_then(|t| self.place[t.index()])
+    }
+
+    /// Whether two tensors have their values at the same positions.
+    fn same_values(&self, a: TensorId, b: TensorId) -> bool {
+        let count = |t: TensorId| self.shapes[t.index()].iter().product::<usize>();
+        let layout = |t: TensorId| self.layouts[t.index()];
+        layout(a) == layout(b)
+            && (self.shapes[a.index()] == self.shapes[b.index()]
+                || (layout(a) == Layout::Rows && count(a) == count(b)))
     }
 
     fn overwrite(&mut self, at: usize, value: TensorId) -> usize {

@@ -2,6 +2,8 @@
 //! and lets convolutions read a concatenation from its parts, so that it is never copied.
 
 use super::schedule::{Kernel, Post};
+use crate::network::layout::{self, Layout};
+use crate::network::tensor_op::TensorOp;
 use crate::network::{Graph, Node, Op, TensorId};
 
 /// A step over the graph's tensors, before anything has a place.
@@ -58,6 +60,9 @@ struct Lowering<'a> {
     maker: Vec<Option<usize>>,
     /// Parts of a concatenation that is never made.
     parts: Vec<Option<Vec<TensorId>>>,
+    /// The tensor whose place holds each tensor's values: itself, unless it is only another view of them.
+    seen: Vec<TensorId>,
+    layouts: Vec<Layout>,
     drafts: Vec<Draft>,
 }
 
@@ -77,6 +82,8 @@ pub(super) fn lower(graph: &Graph) -> Vec<Draft> {
         uses,
         maker: vec![None; graph.tensors.len()],
         parts: vec![None; graph.tensors.len()],
+        seen: (0..).map(TensorId).take(graph.tensors.len()).collect(),
+        layouts: layout::of(graph),
         drafts: Vec::with_capacity(graph.nodes.len() + 2),
     };
     for (i, t) in graph.inputs.iter().enumerate() {
@@ -144,8 +151,16 @@ impl Lowering<'_> {
     }
 
     fn node(&mut self, index: usize, node: &Node) {
-        let inputs: Vec<TensorId> = activations(self.graph, node).collect();
+        let inputs: Vec<TensorId> = activations(self.graph, node)
+            .map(|t| self.seen[t.index()])
+            .collect();
         match &node.op {
+            Op::Tensor(TensorOp::Reshape { .. }) if self.is_a_view(node) => {
+                // Nothing is done: its readers read its input. Whoever made that cannot go on in an epilogue.
+                let (from, to) = (inputs[0], node.outputs[0]);
+                self.seen[to.index()] = from;
+                self.uses[from.index()] += self.uses[to.index()].max(1);
+            }
             Op::Activation(act) => self.pointwise(index, node, inputs[0], Post::Act(*act)),
             Op::PRelu => self.pointwise(index, node, inputs[0], Post::PRelu(index)),
             Op::BatchNorm { .. } if self.folds_batch_norm(inputs[0]) => {
@@ -166,6 +181,17 @@ impl Lowering<'_> {
             }
             _ => self.own_step(index, node, inputs),
         }
+    }
+
+    /// Whether a reshape leaves every value where it is.
+    fn is_a_view(&self, node: &Node) -> bool {
+        node.inputs
+            .first()
+            .zip(node.outputs.first())
+            .is_some_and(|(x, y)| {
+                let rows = |t: &TensorId| self.layouts[t.index()] == Layout::Rows;
+                rows(x) && rows(y) && !self.graph.outputs.contains(y)
+            })
     }
 
     /// Inputs with virtual concatenations replaced by their parts.
@@ -208,6 +234,14 @@ impl Lowering<'_> {
                     | Op::GroupNorm { .. }
                     | Op::UpsampleNearest { .. }
                     | Op::MaxPool { .. }
+                    | Op::Tensor(
+                        TensorOp::MatMul
+                            | TensorOp::Binary(_)
+                            | TensorOp::Where
+                            | TensorOp::Transpose { .. }
+                            | TensorOp::Slice { .. }
+                            | TensorOp::Pad { .. }
+                    )
             ),
             _ => false,
         };

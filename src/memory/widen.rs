@@ -32,7 +32,9 @@ pub(super) fn widen(graph: &Graph, num: usize, den: usize) -> Option<Graph> {
                 }
                 made
             }
-            Op::Conv { .. } | Op::ConvTranspose { .. } | Op::Other { .. } => return None,
+            Op::Conv { .. } | Op::ConvTranspose { .. } | Op::Tensor(_) | Op::Other { .. } => {
+                return None;
+            }
             Op::Concat => node.inputs.iter().map(|t| channels[t.index()]).sum(),
             _ => {
                 for w in &node.inputs {

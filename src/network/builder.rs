@@ -187,6 +187,7 @@ impl Builder {
             pad_begin: pad.to_vec(),
             pad_end: pad.to_vec(),
             output_pad: output_pad.to_vec(),
+            dilation: vec![1; kernel.len()],
             groups: 1,
         };
         self.node(name, op, inputs, out)

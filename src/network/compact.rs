@@ -1,6 +1,6 @@
 //! Taking tensors out of a graph that nothing uses any more.
 
-use super::graph::{Graph, TensorId};
+use super::graph::{Graph, Op, TensorId};
 use super::weights::Weights;
 use std::collections::BTreeSet;
 
@@ -30,8 +30,20 @@ pub(crate) fn without(graph: &mut Graph, weights: &mut Weights, gone: &BTreeSet<
         for id in node.inputs.iter_mut().chain(&mut node.outputs) {
             *id = of(id);
         }
+        if let Op::Tensor(op) = &mut node.op {
+            op.rename(&|id| of(&id));
+        }
     }
     for id in graph.inputs.iter_mut().chain(&mut graph.outputs) {
         *id = of(id);
+    }
+}
+
+/// Lets sizes that follow tensor `from` follow `to`, which has the same shape.
+pub(crate) fn follow(graph: &mut Graph, from: TensorId, to: TensorId) {
+    for node in &mut graph.nodes {
+        if let Op::Tensor(op) = &mut node.op {
+            op.rename(&|id| if id == from { to } else { id });
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::error::NetworkError;
 use super::graph::{Graph, Node, Op, TensorId, TensorKind};
 use super::reach::{self, Reach};
 use super::stride;
+use super::tensor_shapes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -145,6 +146,12 @@ fn node_flops(node: &Node, shapes: &[Vec<usize>]) -> u64 {
         Op::Add | Op::Mul => output.saturating_mul((node.inputs.len() as u64).saturating_sub(1)),
         Op::Softmax => output.saturating_mul(5),
         Op::UpsampleNearest { .. } | Op::Concat | Op::Pad { .. } => 0,
+        Op::Tensor(op) => {
+            let shape = |id: &TensorId| shapes.get(id.index()).map_or(&[][..], Vec::as_slice);
+            let inputs: Vec<&[usize]> = node.inputs.iter().map(shape).collect();
+            let made = node.outputs.first().map_or(&[][..], shape);
+            tensor_shapes::flops(op, &inputs, made)
+        }
         Op::Other { flops, .. } => *flops,
     }
 }

@@ -59,6 +59,7 @@ pub fn fold(graph: &mut Graph, weights: &mut Weights) {
             node.inputs.push(bias);
             node.outputs = vec![output];
         }
+        compact::follow(graph, *x, output);
         gone.insert(*x);
         gone.extend(stats.iter().copied().filter(|id| alone(*id)));
         dropped.insert(at);

@@ -1,5 +1,6 @@
 //! The graph: tensors and nodes in execution order, without values. Tensors are `(N, C, spatial...)` as in ONNX.
 
+use super::tensor_op::TensorOp;
 use serde::{Deserialize, Serialize};
 
 /// Index of a tensor in its graph.
@@ -65,6 +66,95 @@ pub enum Act {
         /// What it tends to below zero, negated.
         alpha: f32,
     },
+    /// x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2.
+    GeluTanh,
+    /// x * tanh(ln(1 + exp(x))).
+    Mish,
+    /// ln(1 + exp(x)).
+    Softplus,
+    /// x / (1 + |x|).
+    Softsign,
+    /// gamma * (x for x > 0, else alpha * (exp(x) - 1)).
+    Selu {
+        /// Height below zero.
+        alpha: f32,
+        /// Factor of all.
+        gamma: f32,
+    },
+    /// max(0, min(1, alpha * x + beta)).
+    HardSigmoid {
+        /// Slope.
+        alpha: f32,
+        /// Offset.
+        beta: f32,
+    },
+    /// x * max(0, min(1, x / 6 + 1/2)).
+    HardSwish,
+    /// Not below `low`, not above `high`; passes NaN on.
+    Clip {
+        /// Least value.
+        low: f32,
+        /// Largest value.
+        high: f32,
+    },
+    /// x for x > alpha, else 0.
+    ThresholdedRelu {
+        /// The threshold.
+        alpha: f32,
+    },
+    /// factor * x + shift, in one rounding.
+    Affine {
+        /// Factor.
+        factor: f32,
+        /// Shift.
+        shift: f32,
+    },
+    /// x to this power.
+    Power {
+        /// The exponent.
+        exponent: f32,
+    },
+    /// A function of one value.
+    Function(Function),
+}
+
+/// A function of one value without settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Function {
+    /// |x|.
+    Abs,
+    /// -x.
+    Neg,
+    /// 1 / x.
+    Reciprocal,
+    /// Square root.
+    Sqrt,
+    /// exp(x).
+    Exp,
+    /// Natural logarithm.
+    Log,
+    /// The error function.
+    Erf,
+    /// Rounded down.
+    Floor,
+    /// Rounded up.
+    Ceil,
+    /// Rounded, halves to even.
+    Round,
+    /// -1, 0 or 1.
+    Sign,
+    /// Sine.
+    Sin,
+    /// Cosine.
+    Cos,
+    /// 1 where x is 0, else 0.
+    Not,
+    /// 1 where x is not 0, else 0.
+    Truth,
+    /// Rounded towards 0, as a conversion to whole numbers does.
+    Truncate,
+    /// 1 where x is NaN, else 0.
+    IsNan,
 }
 
 /// What lies beyond the border of a padded tensor.
@@ -79,6 +169,8 @@ pub enum PadMode {
     Edge,
     /// The tensor mirrored at its border voxel, which is not repeated.
     Reflect,
+    /// The tensor again, from its other end on.
+    Wrap,
 }
 
 /// What a node computes. Lists have one entry per spatial dimension, in the tensor's axis order.
@@ -111,6 +203,9 @@ pub enum Op {
         pad_end: Vec<usize>,
         /// Extra size at the end.
         output_pad: Vec<usize>,
+        /// Distance between taps.
+        #[serde(default, skip_serializing_if = "all_ones")]
+        dilation: Vec<usize>,
         /// Channel groups.
         groups: usize,
     },
@@ -190,6 +285,8 @@ pub enum Op {
     Mul,
     /// Input: x. exp(x) over its sum, along the channels.
     Softmax,
+    /// An operation on tensors of any rank.
+    Tensor(TensorOp),
     /// An operation of which only the shapes are known, and only at one spatial size: it can be planned there but not run.
     Other {
         /// The operation's type as its source spells it.
@@ -226,6 +323,7 @@ impl Op {
             Self::Pad { .. } => "Pad",
             Self::Mul => "Mul",
             Self::Softmax => "Softmax",
+            Self::Tensor(op) => op.kind(),
             Self::Other { kind, .. } => kind,
         }
     }
@@ -247,8 +345,49 @@ impl Act {
             Self::Gelu => "Gelu",
             Self::Silu => "Silu",
             Self::Elu { .. } => "Elu",
+            Self::GeluTanh => "GeluTanh",
+            Self::Mish => "Mish",
+            Self::Softplus => "Softplus",
+            Self::Softsign => "Softsign",
+            Self::Selu { .. } => "Selu",
+            Self::HardSigmoid { .. } => "HardSigmoid",
+            Self::HardSwish => "HardSwish",
+            Self::Clip { .. } => "Clip",
+            Self::ThresholdedRelu { .. } => "ThresholdedRelu",
+            Self::Affine { .. } => "Affine",
+            Self::Power { .. } => "Pow",
+            Self::Function(f) => f.kind(),
         }
     }
+}
+
+impl Function {
+    /// The function's name in a word.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Abs => "Abs",
+            Self::Neg => "Neg",
+            Self::Reciprocal => "Reciprocal",
+            Self::Sqrt => "Sqrt",
+            Self::Exp => "Exp",
+            Self::Log => "Log",
+            Self::Erf => "Erf",
+            Self::Floor => "Floor",
+            Self::Ceil => "Ceil",
+            Self::Round => "Round",
+            Self::Sign => "Sign",
+            Self::Sin => "Sin",
+            Self::Cos => "Cos",
+            Self::Not => "Not",
+            Self::Truth => "Truth",
+            Self::Truncate => "Truncate",
+            Self::IsNan => "IsNaN",
+        }
+    }
+}
+
+fn all_ones(values: &[usize]) -> bool {
+    values.iter().all(|v| *v == 1)
 }
 
 /// One operation. `inputs` are activations first, then weights in the order the op says.
@@ -282,6 +421,23 @@ pub struct Graph {
     pub inputs: Vec<TensorId>,
     /// Outputs, in order.
     pub outputs: Vec<TensorId>,
+    /// Batch and spatial sizes at which its file was read; empty for a network that was built here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub example: Vec<usize>,
+    /// Nodes that hold at the example's sizes only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub baked: Vec<Baked>,
+}
+
+/// A node into which the size of an export is baked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baked {
+    /// Its name.
+    pub node: String,
+    /// Its type.
+    pub op: String,
+    /// What of it.
+    pub reason: String,
 }
 
 impl Graph {

@@ -260,19 +260,19 @@ fn voxel(
     seen: &[Seen],
     (axis, p, whole): (usize, i64, i64),
 ) -> Option<Sees> {
-    let (from, to) = match through(&node.op, Need::Between(p, p), axis) {
+    let runs = match through(&node.op, Need::of(vec![(p, p)]), axis) {
         None => return Some(Sees::Nothing),
         Some(Need::Everything) => return None,
-        Some(Need::Between(from, to)) => (from, to),
+        Some(Need::Runs(runs)) => runs,
     };
-    if to - from > LONGEST {
+    if runs.iter().any(|(from, to)| to - from > LONGEST) {
         return None;
     }
     let mut span = Sees::Nothing;
     for id in operands {
         let operand = seen.get(id.index())?.as_ref()?;
         let n = i64::try_from(operand.len()).ok().filter(|n| *n > 0)?;
-        for q in from..=to {
+        for q in runs.iter().flat_map(|(from, to)| *from..=*to) {
             let at = usize::try_from(q.rem_euclid(n)).ok()?;
             let shift = q.div_euclid(n) * whole;
             if let Some(Sees::Between(lo, hi)) = operand.get(at).copied() {

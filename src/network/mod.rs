@@ -1,6 +1,7 @@
 //! A network as data: graph, shape inference, parameters, reach, total stride, FLOPs; presets, weights and the manifest.
 #![warn(clippy::indexing_slicing)]
 
+pub(crate) mod axes;
 pub mod builder;
 mod compact;
 pub mod error;
@@ -8,16 +9,22 @@ pub mod facts;
 pub mod fold_norms;
 pub mod graph;
 pub mod layers;
+pub mod layout;
 pub mod manifest;
 #[cfg(test)]
-mod naive;
+pub(crate) mod naive;
+#[cfg(test)]
+mod naive_tensor;
 mod onnx;
 pub mod preset;
 mod reach;
 #[cfg(test)]
 mod reach_tests;
 pub mod shapes;
+pub mod size;
 mod stride;
+pub mod tensor_op;
+pub(crate) mod tensor_shapes;
 pub mod weights;
 
 pub use error::NetworkError;
@@ -78,6 +85,12 @@ pub fn open(
         opened.weights = Some(open_weights(&opened.graph, source)?);
     }
     Ok(opened)
+}
+
+/// A network from the bytes of an ONNX file that keeps no data elsewhere.
+#[cfg(test)]
+pub(crate) fn read_onnx(bytes: &[u8]) -> Result<(Graph, Weights), NetworkError> {
+    onnx::read(bytes, "damaged", Path::new("damaged.onnx"))
 }
 
 fn open_file(model: &str) -> Result<Model, NetworkError> {

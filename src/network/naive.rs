@@ -1,6 +1,7 @@
 //! A slow, plain evaluation of a graph in f64 for tests: one loop an operation, nothing shared with any engine.
 
-use super::graph::{Act, Graph, Node, Op, PadMode, TensorId, TensorKind};
+use super::graph::{Act, Function, Graph, Node, Op, PadMode, TensorId, TensorKind};
+use super::naive_tensor::{self, Dense};
 use super::shapes;
 use super::weights::Weights;
 
@@ -24,7 +25,7 @@ impl Values {
     }
 }
 
-/// The outputs of a graph over three spatial axes.
+/// The outputs of a graph. Spatial operations need three spatial axes.
 pub(crate) fn forward(
     graph: &Graph,
     weights: &Weights,
@@ -32,44 +33,52 @@ pub(crate) fn forward(
     batch: usize,
     spatial: &[usize],
 ) -> Vec<Vec<f64>> {
-    assert_eq!(graph.spatial_dims, 3);
     let shapes = shapes::infer(graph, spatial, batch).unwrap();
-    let mut all: Vec<Values> = graph
-        .tensors
-        .iter()
-        .enumerate()
-        .map(|(i, t)| {
-            let id = TensorId(u32::try_from(i).unwrap());
-            match &t.kind {
-                TensorKind::Weight { .. } => Values {
-                    shape: [1; 5],
-                    data: weights
-                        .get(id)
-                        .unwrap()
-                        .iter()
-                        .map(|v| f64::from(*v))
-                        .collect(),
-                },
-                _ => Values {
-                    shape: [0; 5],
-                    data: Vec::new(),
-                },
-            }
+    let mut all: Vec<Dense> = (0u32..)
+        .map(TensorId)
+        .zip(&graph.tensors)
+        .map(|(id, t)| Dense {
+            shape: shapes[id.index()].clone(),
+            data: match &t.kind {
+                TensorKind::Weight { .. } => weights
+                    .get(id)
+                    .unwrap()
+                    .iter()
+                    .map(|v| f64::from(*v))
+                    .collect(),
+                _ => Vec::new(),
+            },
         })
         .collect();
-    let shape_of = |id: TensorId| -> [usize; 5] { shapes[id.index()].clone().try_into().unwrap() };
-    let first = graph.inputs[0];
-    all[first.index()] = Values {
-        shape: shape_of(first),
-        data: input.iter().map(|v| f64::from(*v)).collect(),
-    };
+    all[graph.inputs[0].index()].data = input.iter().map(|v| f64::from(*v)).collect();
     for node in &graph.nodes {
-        let out = node.outputs[0];
-        let data = run(node, &all, shape_of(out));
-        all[out.index()] = Values {
-            shape: shape_of(out),
-            data,
+        let out = node.outputs[0].index();
+        let data = match &node.op {
+            Op::Tensor(op) => {
+                let inputs: Vec<Dense> =
+                    node.inputs.iter().map(|i| all[i.index()].clone()).collect();
+                naive_tensor::run(op, &inputs, &shapes[out], &shapes)
+            }
+            Op::Activation(act) => all[node.inputs[0].index()]
+                .data
+                .iter()
+                .map(|v| pointwise(*act, *v))
+                .collect(),
+            Op::Add | Op::Mul => {
+                let [a, b] = [0, 1].map(|i| &all[node.inputs[i].index()].data);
+                let pairs = a.iter().zip(b);
+                match node.op {
+                    Op::Add => pairs.map(|(a, b)| a + b).collect(),
+                    _ => pairs.map(|(a, b)| a * b).collect(),
+                }
+            }
+            _ => {
+                let inputs: Vec<Values> =
+                    node.inputs.iter().map(|i| map(&all[i.index()])).collect();
+                run(node, &inputs, all[out].shape.clone().try_into().unwrap())
+            }
         };
+        all[out].data = data;
     }
     graph
         .outputs
@@ -78,9 +87,17 @@ pub(crate) fn forward(
         .collect()
 }
 
+/// A tensor as a map of five axes; weights as a list.
+fn map(x: &Dense) -> Values {
+    Values {
+        shape: x.shape.clone().try_into().unwrap_or([1; 5]),
+        data: x.data.clone(),
+    }
+}
+
 fn run(node: &Node, all: &[Values], shape: [usize; 5]) -> Vec<f64> {
-    let input = |i: usize| &all[node.inputs[i].index()];
-    let weight = |i: usize| node.inputs.get(i).map(|id| &all[id.index()].data);
+    let input = |i: usize| &all[i];
+    let weight = |i: usize| all.get(i).map(|x| &x.data);
     let x = input(0);
     let per_channel = |i: usize, c: usize, or: f64| {
         weight(i).map_or(or, |w| if w.len() == 1 { w[0] } else { w[c] })
@@ -103,7 +120,18 @@ fn run(node: &Node, all: &[Values], shape: [usize; 5]) -> Vec<f64> {
         Op::GroupNorm { groups, eps } => norm(x, *groups, f64::from(*eps), |c| {
             (per_channel(1, c, 1.0), per_channel(2, c, 0.0))
         }),
-        Op::Activation(act) => x.data.iter().map(|v| pointwise(*act, *v)).collect(),
+        Op::GlobalAvgPool => {
+            let voxels = x.data.len() / (x.shape[0] * x.shape[1]);
+            x.data
+                .chunks(voxels)
+                .map(|c| c.iter().sum::<f64>() / voxels as f64)
+                .collect()
+        }
+        Op::Softmax => each(shape, |n, c, o| {
+            let of = |c: usize| x.data[x.at([n, c, o[0], o[1], o[2]])];
+            let sum: f64 = (0..shape[1]).map(|c| of(c).exp()).sum();
+            of(c).exp() / sum
+        }),
         Op::PRelu => each(shape, |n, c, o| {
             let v = x.data[x.at([n, c, o[0], o[1], o[2]])];
             if v > 0.0 {
@@ -161,21 +189,16 @@ fn run(node: &Node, all: &[Values], shape: [usize; 5]) -> Vec<f64> {
             match mode {
                 PadMode::Constant { value } => x.get(n, c, at).unwrap_or_else(|| f64::from(*value)),
                 PadMode::Edge => x.get(n, c, edge).unwrap(),
+                PadMode::Wrap => x
+                    .get(
+                        n,
+                        c,
+                        [0, 1, 2].map(|a| at[a].rem_euclid(signed(x.shape[a + 2]))),
+                    )
+                    .unwrap(),
                 PadMode::Reflect => x.get(n, c, [0, 1, 2].map(|a| 2 * edge[a] - at[a])).unwrap(),
             }
         }),
-        Op::Add => x
-            .data
-            .iter()
-            .zip(&input(1).data)
-            .map(|(a, b)| a + b)
-            .collect(),
-        Op::Mul => x
-            .data
-            .iter()
-            .zip(&input(1).data)
-            .map(|(a, b)| a * b)
-            .collect(),
         Op::Concat => each(shape, |n, mut c, o| {
             for i in 0..node.inputs.len() {
                 let part = input(i);
@@ -257,6 +280,7 @@ fn transposed(
         kernel,
         stride,
         pad_begin,
+        dilation,
         groups,
         ..
     } = &node.op
@@ -267,7 +291,7 @@ fn transposed(
     each(shape, |n, c, o| {
         let mut sum = bias.map_or(0.0, |b| b[c]);
         for (t, k) in taps(kernel).enumerate() {
-            let at = [0, 1, 2].map(|a| signed(o[a] + pad_begin[a]) - signed(k[a]));
+            let at = [0, 1, 2].map(|a| signed(o[a] + pad_begin[a]) - signed(k[a] * dilation[a]));
             if (0..3).any(|a| at[a].rem_euclid(signed(stride[a])) != 0) {
                 continue;
             }
@@ -340,8 +364,31 @@ fn pointwise(act: Act, v: f64) -> f64 {
                 f64::from(alpha) * v.exp_m1()
             }
         }
-        Act::Gelu => panic!("no error function here"),
+        Act::Gelu => v * (1.0 + erf(v / 2f64.sqrt())) / 2.0,
+        Act::Affine { factor, shift } => v * f64::from(factor) + f64::from(shift),
+        Act::Clip { low, high } => v.clamp(f64::from(low), f64::from(high)),
+        Act::Power { exponent } => v.powf(f64::from(exponent)),
+        Act::Function(Function::Sqrt) => v.sqrt(),
+        Act::Function(Function::Exp) => v.exp(),
+        Act::Function(Function::Erf) => erf(v),
+        Act::Function(Function::Abs) => v.abs(),
+        Act::Function(Function::Reciprocal) => 1.0 / v,
+        act => panic!("{act:?} has no plain evaluation"),
     }
+}
+
+/// The error function by its series, for arguments where that converges; 1 beyond.
+fn erf(x: f64) -> f64 {
+    if x.abs() > 5.5 {
+        return x.signum();
+    }
+    let (mut term, mut sum) = (x, x);
+    for n in 1..200 {
+        let n = f64::from(n);
+        term *= -x * x / n;
+        sum += term / (2.0 * n + 1.0);
+    }
+    sum * 2.0 / std::f64::consts::PI.sqrt()
 }
 
 fn linear(

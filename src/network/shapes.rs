@@ -2,6 +2,8 @@
 
 use super::error::NetworkError;
 use super::graph::{Graph, Node, Op, TensorId, TensorKind};
+use super::stride;
+use super::tensor_shapes;
 
 /// Most elements a single tensor may have here: far past any card, far below an overflow of bytes in 64 bits.
 const MOST_ELEMENTS: usize = 1 << 50;
@@ -32,12 +34,9 @@ pub fn infer(
     for shape in &shapes {
         elements(shape).map_err(bad_roi)?;
     }
+    refuse_baked(graph, spatial, batch)?;
     for node in &graph.nodes {
-        let failed = |reason: String| NetworkError::Shape {
-            node: node.name.clone(),
-            op: node.op.kind().to_owned(),
-            reason,
-        };
+        let failed = |reason: String| explain(graph, node, (spatial, batch), &reason);
         let made = node_shapes(node, &shapes, spatial, batch).map_err(failed)?;
         if made.len() != node.outputs.len() {
             return Err(failed(format!(
@@ -60,8 +59,93 @@ pub fn infer(
     Ok(shapes)
 }
 
+/// Refuses sizes other than the example's when the size of the export is baked in somewhere.
+fn refuse_baked(graph: &Graph, spatial: &[usize], batch: usize) -> Result<(), NetworkError> {
+    let Some(baked) = graph.baked.first() else {
+        return Ok(());
+    };
+    if graph.example == [&[batch], spatial].concat() {
+        return Ok(());
+    }
+    let (known, space) = graph.example.split_first().unwrap_or((&1, &[]));
+    let also = match graph.baked.len() {
+        1 => String::new(),
+        n => format!(" ({} more nodes likewise)", n - 1),
+    };
+    Err(NetworkError::Shape {
+        node: baked.node.clone(),
+        op: baked.op.clone(),
+        reason: format!(
+            "{}{also}, so the network runs at {} with batch {known} alone, found {} with batch {batch}; export it at that size or with dynamic axes",
+            baked.reason,
+            text(space),
+            text(spatial),
+        ),
+    })
+}
+
+/// Why a node does not work out: a size that the total stride does not divide, a constant made for another size, or itself.
+fn explain(
+    graph: &Graph,
+    node: &Node,
+    (spatial, batch): (&[usize], usize),
+    reason: &str,
+) -> NetworkError {
+    let uneven = stride::of(graph)
+        .and_then(|s| stride::total(graph, &s))
+        .ok()
+        .filter(|total| spatial.iter().zip(total).any(|(d, t)| d % t != 0));
+    if let Some(total) = uneven {
+        let round = |up: usize| -> Vec<usize> {
+            let pairs = spatial.iter().zip(&total);
+            pairs
+                .map(|(d, t)| ((d + up * (t - 1)) / t).max(1) * t)
+                .collect()
+        };
+        let fits = |s: &Vec<usize>| *s != spatial && infer(graph, s, batch).is_ok();
+        let mut near: Vec<Vec<usize>> = [round(0), round(1)].into_iter().filter(fits).collect();
+        near.dedup();
+        if !near.is_empty() {
+            let near: Vec<String> = near.iter().map(|s| text(s)).collect();
+            return NetworkError::Roi {
+                network: graph.name.clone(),
+                found: text(spatial),
+                reason: format!(
+                    "sizes must be multiples of its total stride {}; the next that it takes: {} (at the node \"{}\" ({}) {reason})",
+                    text(&total),
+                    near.join(" and "),
+                    node.name,
+                    node.op.kind(),
+                ),
+            };
+        }
+    }
+    let constants: Vec<String> = node
+        .inputs
+        .iter()
+        .filter(|id| matches!(node.op, Op::Tensor(_)) && graph.is_weight(**id))
+        .filter_map(|id| graph.tensor(*id).map(|t| format!("\"{}\"", t.name)))
+        .collect();
+    let baked = match (graph.example.split_first(), constants.as_slice()) {
+        (Some((_, space)), [_, ..]) => format!(
+            "; the constant {} was made for an input of {}",
+            constants.join(", "),
+            text(space)
+        ),
+        _ => String::new(),
+    };
+    NetworkError::Shape {
+        node: node.name.clone(),
+        op: node.op.kind().to_owned(),
+        reason: format!("{reason}{baked}"),
+    }
+}
+
 /// Elements of a shape, or a sentence when there are too many.
 pub fn elements(shape: &[usize]) -> Result<usize, String> {
+    if shape.contains(&0) {
+        return Err(format!("a tensor of {} holds no values", text(shape)));
+    }
     shape
         .iter()
         .try_fold(1usize, |n, d| n.checked_mul(*d))
@@ -118,6 +202,18 @@ pub(super) fn node_shapes(
         ids: &node.inputs,
         shapes,
     };
+    if let Op::Tensor(op) = &node.op {
+        let of: Vec<&[usize]> = (0..node.inputs.len())
+            .map(|i| inputs.get(i))
+            .collect::<Result<_, _>>()?;
+        return tensor_shapes::made(op, &of, shapes).map(|s| vec![s]);
+    }
+    if matches!(node.op, Op::Activation(_)) {
+        return Ok(vec![inputs.get(0)?.to_vec()]);
+    }
+    if matches!(node.op, Op::Add | Op::Mul) {
+        return same_shapes(inputs.get(0)?, &inputs).map(|s| vec![s]);
+    }
     let x = inputs.get(0)?;
     let [n, channels, space @ ..] = x else {
         return Err(format!("expected (N, C, spatial...), found {}", text(x)));
@@ -142,17 +238,18 @@ pub(super) fn node_shapes(
             pad_begin,
             pad_end,
             output_pad,
+            dilation,
             groups,
         } => {
             let out = transpose_channels(inputs.get(1)?, channels, *groups, kernel)?;
-            let geometry = [kernel, stride, pad_begin, pad_end, output_pad];
+            let geometry = [kernel, stride, pad_begin, pad_end, output_pad, dilation];
             shape(n, out, &transpose(space, geometry)?)
         }
         Op::BatchNorm { .. } | Op::InstanceNorm { .. } | Op::GroupNorm { .. } | Op::PRelu => {
             check_channel_weights(&node.op, channels, &inputs)?;
             x.to_vec()
         }
-        Op::Activation(_) | Op::Softmax => x.to_vec(),
+        Op::Softmax => x.to_vec(),
         Op::MaxPool {
             kernel,
             stride,
@@ -178,9 +275,8 @@ pub(super) fn node_shapes(
             shape(n, channels, &scaled.ok_or("the size overflows")?)
         }
         Op::Pad { begin, end, .. } => shape(n, channels, &pad(space, begin, end)?),
-        Op::Add | Op::Mul => same_shapes(x, &inputs)?,
         Op::Concat => joined(x, &inputs)?,
-        Op::Other { .. } => Vec::new(),
+        Op::Activation(_) | Op::Add | Op::Mul | Op::Tensor(_) | Op::Other { .. } => Vec::new(),
     };
     Ok(vec![made])
 }
@@ -380,9 +476,9 @@ fn slide(
 
 fn transpose(
     space: &[usize],
-    [kernel, stride, begin, end, extra]: [&Vec<usize>; 5],
+    [kernel, stride, begin, end, extra, dilation]: [&Vec<usize>; 6],
 ) -> Result<Vec<usize>, String> {
-    if [kernel, stride, begin, end, extra]
+    if [kernel, stride, begin, end, extra, dilation]
         .iter()
         .any(|v| v.len() != space.len())
     {
@@ -395,15 +491,16 @@ fn transpose(
         .iter()
         .zip(stride)
         .zip(begin.iter().zip(end))
-        .zip(extra);
+        .zip(extra.iter().zip(dilation));
     space
         .iter()
         .zip(geometry)
-        .map(|(d, (((k, s), (b, e)), x))| {
+        .map(|(d, (((k, s), (b, e)), (x, l)))| {
+            let span = k.checked_sub(1)?.checked_mul(*l)?.checked_add(1)?;
             let full = d
                 .checked_sub(1)?
                 .checked_mul(*s)?
-                .checked_add(*k)?
+                .checked_add(span)?
                 .checked_add(*x)?;
             full.checked_sub(b.checked_add(*e)?).filter(|n| *n > 0)
         })

@@ -22,6 +22,7 @@ pub(super) struct Pooling {
     pub(super) stride: [usize; 3],
     pub(super) pad: [usize; 3],
     pub(super) pad_end: [usize; 3],
+    pub(super) dilation: [usize; 3],
 }
 
 /// Two inputs and the weight of the second along one axis, for each output.
@@ -37,6 +38,8 @@ pub(super) enum Rule {
     AvgPool(Pooling, bool),
     /// Input voxel = output voxel / factor.
     Nearest([usize; 3]),
+    /// Input voxel for each output voxel, per axis.
+    Picked([Vec<usize>; 3]),
     /// Linear interpolation.
     Linear([Taps; 3]),
     /// Padding before, per axis.
@@ -157,6 +160,7 @@ fn fill(
     match &maps.rule {
         Rule::Same => copy(block, at),
         Rule::Nearest(scale) => copy(block, std::array::from_fn(|d| at[d] / scale[d])),
+        Rule::Picked(from) => copy(block, std::array::from_fn(|d| from[d][at[d]])),
         Rule::Pad(before, mode) => match padded_from(at, *before, maps.input, *mode) {
             Ok(from) => copy(block, from),
             Err(value) => block.fill(value),
@@ -230,12 +234,13 @@ fn taps(
     block: &mut [f32],
 ) -> usize {
     let range = |d: usize| {
-        let start = at[d] * p.stride[d];
-        let from = start.saturating_sub(p.pad[d]);
-        let to = (start + p.kernel[d])
+        let (start, l) = (at[d] * p.stride[d], p.dilation[d]);
+        let skipped = p.pad[d].saturating_sub(start).div_ceil(l);
+        let from = start + skipped * l - p.pad[d].min(start + skipped * l);
+        let to = (start + (p.kernel[d] - 1) * l + 1)
             .saturating_sub(p.pad[d])
             .min(maps.input[d]);
-        from..to
+        (from..to).step_by(l)
     };
     let mut met = 0;
     for a in range(0) {
@@ -254,12 +259,14 @@ fn taps(
     met
 }
 
-/// Voxels of a pooling's window inside the padded input.
+/// Taps of a pooling inside the padded input.
 fn counted(p: &Pooling, at: [usize; 3], input: [usize; 3]) -> usize {
     (0..3)
         .map(|d| {
-            let start = at[d] * p.stride[d];
-            (start + p.kernel[d]).min(input[d] + p.pad[d] + p.pad_end[d]) - start
+            let end = input[d] + p.pad[d] + p.pad_end[d];
+            end.saturating_sub(at[d] * p.stride[d])
+                .div_ceil(p.dilation[d])
+                .min(p.kernel[d])
         })
         .product()
 }
@@ -280,6 +287,7 @@ fn padded_from(
             PadMode::Constant { value } if at[d] < before[d] || beyond => return Err(value),
             PadMode::Reflect if at[d] < before[d] => (before[d] - at[d]).min(last),
             PadMode::Reflect if beyond => (2 * last).saturating_sub(at[d] - before[d]),
+            PadMode::Wrap => (at[d] + input[d] - before[d] % input[d]) % input[d],
             PadMode::Constant { .. } | PadMode::Edge | PadMode::Reflect => {
                 at[d].saturating_sub(before[d]).min(last)
             }
@@ -343,26 +351,4 @@ fn softmax_scale(maps: &Maps, window: usize, at: [usize; 3]) -> (f32, f32) {
     let most = values.iter().fold(f32::NEG_INFINITY, |m, x| larger(m, *x));
     let sum = values.iter().fold(0.0, |s, x| s + numeric::exp(*x - most));
     (most, sum)
-}
-
-/// Inputs and weights of linear interpolation by a whole factor along one axis. Without aligned corners the weights
-/// come from the phase alone, so that a window that starts at a multiple of the factor has the same ones.
-pub(super) fn linear_taps(input: usize, scale: usize, align_corners: bool) -> Taps {
-    let output = input * scale;
-    let next = |low: usize, t: f64| (low, (low + 1).min(input - 1), super::rounded(t));
-    (0..output)
-        .map(|o| {
-            if align_corners {
-                let (n, d) = (o * (input - 1), (output - 1).max(1));
-                return next(n / d, (n % d) as f64 / d as f64);
-            }
-            let (cell, phase) = (o / scale, (o % scale) as f64);
-            let t = (phase + 0.5) / scale as f64 - 0.5;
-            match cell.checked_sub(1) {
-                _ if t >= 0.0 => next(cell, t),
-                Some(before) => next(before, 1.0 + t),
-                None => next(0, 0.0),
-            }
-        })
-        .collect()
 }

@@ -3,19 +3,22 @@
 mod arena;
 mod conv;
 mod isa;
+mod lookup;
 mod maps;
 mod norm;
 mod posts;
 mod prepare;
+mod resize;
 mod slabs;
 mod spans;
+mod tensor;
 mod tile;
 
 use super::{Engine, EngineError, EngineInfo, EngineMemory, EnginePlan, Map, MapMut, Sink, Source};
 use crate::jobs::Control;
 use crate::memory::Precision;
 use crate::memory::schedule::PlannedTensor;
-use crate::network::Weights;
+use crate::network::{Weights, layout, shapes};
 use crate::units::Bytes;
 use arena::{Arena, Place};
 use isa::Isa;
@@ -106,13 +109,18 @@ impl Engine for CpuEngine {
         weights.check(&plan.graph)?;
         let mut arena = Arena::allocate(plan.schedule.arena)?;
         let places = prepare::places(&mut arena, &plan.schedule);
+        let shapes = shapes::infer(&plan.graph, &plan.schedule.spatial, plan.schedule.batch)?;
+        let layouts = layout::of(&plan.graph);
         let preparing = Preparing {
             graph: &plan.graph,
             schedule: &plan.schedule,
             weights,
             places: &places,
             packed: std::cell::RefCell::default(),
+            shapes: &shapes,
+            layouts: &layouts,
         };
+        preparing.check_outputs()?;
         let steps = plan
             .schedule
             .steps
@@ -233,6 +241,8 @@ impl Prepared {
                 });
             }
             Ready::Maps(maps) => maps.run(isa, windows, control),
+            Ready::Tensor(step) => step.run(isa, control),
+            Ready::Linear(rows) => rows.run(isa, 1, control),
             Ready::GlobalAverage {
                 source,
                 target,
@@ -293,10 +303,16 @@ fn view(
 ) -> (Place, usize, [usize; 3]) {
     let shape = &plan.schedule.tensors[place].shape;
     let len = places[place].len() / shape[0];
+    // More axes than three are seen as one.
+    let space = shape.get(2..).unwrap_or(&[]);
+    let spatial = match space.len() {
+        0..=3 => three(space, 1),
+        n => [space[..n - 2].iter().product(), space[n - 2], space[n - 1]],
+    };
     (
         places[place].part(window * len, len),
-        shape[1],
-        three(&shape[2..], 1),
+        shape.get(1).copied().unwrap_or(1),
+        spatial,
     )
 }
 
@@ -318,5 +334,7 @@ const fn rounded(x: f64) -> f32 {
     x as f32
 }
 
+#[cfg(test)]
+mod golden_tests;
 #[cfg(test)]
 mod tests;

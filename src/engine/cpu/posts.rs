@@ -11,6 +11,7 @@
 
 use super::arena::Place;
 use crate::network::Act;
+use crate::network::graph::Function;
 use crate::numeric;
 
 /// One prepared part of an epilogue.
@@ -88,13 +89,76 @@ fn activate(act: Act, block: &mut [f32]) {
             0.5 * x * (1.0 + numeric::erf(x * std::f32::consts::FRAC_1_SQRT_2))
         }),
         Act::Silu => each(block, |x| x * numeric::sigmoid(x)),
-        Act::Elu { alpha } => each(block, |x| {
-            if x > 0.0 {
+        Act::Elu { alpha } => each(block, |x| elu(alpha, x)),
+        Act::Affine { factor, shift } => each(block, |x| x.mul_add(factor, shift)),
+        Act::Clip { low, high } => each(block, |x| clip(x, low, high)),
+        other => seldom(other, block),
+    }
+}
+
+#[inline(always)]
+fn elu(alpha: f32, x: f32) -> f32 {
+    if x > 0.0 {
+        x
+    } else {
+        alpha * (numeric::exp(x) - 1.0)
+    }
+}
+
+#[inline(always)]
+fn clip(x: f32, low: f32, high: f32) -> f32 {
+    let x = if x < low { low } else { x };
+    if x > high { high } else { x }
+}
+
+/// Activations that are seldom met, compiled once.
+fn seldom(act: Act, block: &mut [f32]) {
+    match act {
+        Act::GeluTanh => each(block, |x| {
+            let inner = 0.797_884_6 * 0.044_715_f32.mul_add(x * x * x, x);
+            0.5 * x * (1.0 + numeric::tanh(inner))
+        }),
+        Act::Mish => each(block, |x| x * numeric::tanh(numeric::softplus(x))),
+        Act::Softplus => each(block, numeric::softplus),
+        Act::Softsign => each(block, |x| x / (1.0 + x.abs())),
+        Act::Selu { alpha, gamma } => each(block, |x| gamma * elu(alpha, x)),
+        Act::HardSigmoid { alpha, beta } => {
+            each(block, |x| clip(x.mul_add(alpha, beta), 0.0, 1.0));
+        }
+        Act::HardSwish => each(block, |x| x * clip(x / 6.0 + 0.5, 0.0, 1.0)),
+        Act::ThresholdedRelu { alpha } => each(block, |x| if x > alpha { x } else { 0.0 }),
+        Act::Power { exponent } => each(block, |x| numeric::pow(x, exponent)),
+        Act::Function(f) => function(f, block),
+        other => activate(other, block),
+    }
+}
+
+fn function(f: Function, block: &mut [f32]) {
+    let truth = |t: bool| f32::from(u8::from(t));
+    match f {
+        Function::Abs => each(block, f32::abs),
+        Function::Neg => each(block, |x| -x),
+        Function::Reciprocal => each(block, f32::recip),
+        Function::Sqrt => each(block, f32::sqrt),
+        Function::Exp => each(block, numeric::exp),
+        Function::Log => each(block, numeric::ln),
+        Function::Erf => each(block, numeric::erf),
+        Function::Floor => each(block, f32::floor),
+        Function::Ceil => each(block, f32::ceil),
+        Function::Round => each(block, f32::round_ties_even),
+        Function::Truncate => each(block, f32::trunc),
+        Function::Sign => each(block, |x| {
+            if x == 0.0 || x.is_nan() {
                 x
             } else {
-                alpha * (numeric::exp(x) - 1.0)
+                x.signum()
             }
         }),
+        Function::Sin => each(block, |x| numeric::sin_cos(x).0),
+        Function::Cos => each(block, |x| numeric::sin_cos(x).1),
+        Function::Not => each(block, |x| truth(x == 0.0)),
+        Function::Truth => each(block, |x| truth(x != 0.0)),
+        Function::IsNan => each(block, |x| truth(x.is_nan())),
     }
 }
 

@@ -4,14 +4,16 @@ use super::super::EngineError;
 use super::arena::{Arena, Place};
 use super::conv::{Conv, ConvParts, MAX_SOURCES, Packed};
 use super::isa::Isa;
-use super::maps::{Maps, Pooling, Rule, linear_taps};
+use super::maps::{Maps, Pooling, Rule};
 use super::norm::{Measure, Norm, Statistics, set_affine};
-use super::posts::PostOp;
+use super::resize::linear_taps;
 use super::slabs::ReadySlabs;
 use super::spans::Axis;
+use super::tensor::TensorStep;
 use crate::jobs::Control;
-use crate::memory::schedule::{Kernel, Post, Schedule, Step};
-use crate::network::{Act, Graph, Node, Op, TensorId, Weights, facts, shapes};
+use crate::memory::schedule::{Kernel, Schedule, Step};
+use crate::network::layout::Layout;
+use crate::network::{Graph, Node, Op, TensorId, Weights, facts, shapes};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -31,6 +33,10 @@ pub(super) enum Ready {
     Apply(Box<Norm>),
     Maps(Box<Maps>),
     Slabs(Box<ReadySlabs>),
+    /// An operation on tensors of any rank, for the whole batch.
+    Tensor(Box<TensorStep>),
+    /// A product with a constant matrix: a convolution over all rows of the batch.
+    Linear(Box<Conv>),
     /// Mean over space: source and target places, channels, voxels, bricks, scratch.
     GlobalAverage {
         source: Place,
@@ -90,6 +96,10 @@ pub(super) struct Preparing<'a> {
     pub(super) places: &'a [Place],
     /// Weights packed so far: a convolution used twice is packed once.
     pub(super) packed: RefCell<PackedWeights>,
+    /// Shapes of the graph's tensors.
+    pub(super) shapes: &'a [Vec<usize>],
+    /// How each of the graph's tensors lies in memory.
+    pub(super) layouts: &'a [Layout],
 }
 
 /// The places of all planned tensors.
@@ -134,7 +144,7 @@ impl Preparing<'_> {
                 }
             }
             Kernel::Slabs => self.slabs(step)?,
-            Kernel::Pointwise => self.maps(step, Rule::Same)?,
+            Kernel::Pointwise => self.pointwise(step)?,
             Kernel::Node { node, batch_norm } => {
                 self.node(step, &self.graph.nodes[node], batch_norm)?
             }
@@ -147,7 +157,7 @@ impl Preparing<'_> {
         node: &Node,
         batch_norm: Option<usize>,
     ) -> Result<Ready, EngineError> {
-        let input = self.spatial(step.sources[0]);
+        let input = step.sources.first().map_or([1; 3], |s| self.spatial(*s));
         Ok(match &node.op {
             Op::Conv { .. } | Op::ConvTranspose { .. } => self.conv(step, node, batch_norm)?,
             Op::BatchNorm { eps } => {
@@ -207,9 +217,25 @@ impl Preparing<'_> {
                     bricks: self.bricks(source),
                 }
             }
+            Op::Tensor(op) => self.tensor(step, node, op)?,
             Op::Other { reason, .. } => return Err(unsupported(node, reason)),
-            Op::Activation(_) | Op::PRelu | Op::Add | Op::Mul => self.maps(step, Rule::Same)?,
+            Op::Activation(_) | Op::PRelu | Op::Add | Op::Mul => self.pointwise(step)?,
         })
+    }
+
+    /// The epilogue alone.
+    fn pointwise(&self, step: &Step) -> Result<Ready, EngineError> {
+        let made = step
+            .nodes
+            .last()
+            .and_then(|n| self.graph.nodes[*n].outputs.first());
+        let rows = made.is_some_and(|id| self.layouts[id.index()] == Layout::Rows);
+        let rank = made.map_or(0, |id| self.shapes[id.index()].len());
+        if rows || rank != self.graph.spatial_dims + 2 {
+            self.flat(step)
+        } else {
+            self.maps(step, Rule::Same)
+        }
     }
 
     fn conv(
@@ -240,16 +266,14 @@ impl Preparing<'_> {
                 kernel,
                 stride,
                 pad_begin,
+                dilation,
                 groups,
                 ..
-            } => {
-                let ones = vec![1; kernel.len()];
-                (
-                    axes([kernel, stride, pad_begin, &ones], input, output),
-                    true,
-                    *groups,
-                )
-            }
+            } => (
+                axes([kernel, stride, pad_begin, dilation], input, output),
+                true,
+                *groups,
+            ),
             _ => return Err(unsupported(node, "it is not a convolution")),
         };
         let own = self.weights_of(node);
@@ -408,7 +432,7 @@ impl Preparing<'_> {
         Ok(Ready::Norm(Box::new(self.norm(step, statistics)?)))
     }
 
-    fn maps(&self, step: &Step, rule: Rule) -> Result<Ready, EngineError> {
+    pub(super) fn maps(&self, step: &Step, rule: Rule) -> Result<Ready, EngineError> {
         let target = Self::target(step)?;
         Ok(Ready::Maps(Box::new(Maps {
             rule,
@@ -424,94 +448,9 @@ impl Preparing<'_> {
             posts: self.posts(step)?,
         })))
     }
-
-    fn posts(&self, step: &Step) -> Result<Vec<PostOp>, EngineError> {
-        step.posts
-            .iter()
-            .map(|post| {
-                Ok(match post {
-                    Post::Act(Act::LeakyRelu { slope }) if *slope == 0.0 => PostOp::Act(Act::Relu),
-                    Post::Act(act) => PostOp::Act(*act),
-                    Post::Add(at) => PostOp::Add(self.places[*at]),
-                    Post::Mul(at) => PostOp::Mul(self.places[*at]),
-                    Post::PRelu(node) => {
-                        PostOp::PRelu(self.slopes(step, &self.graph.nodes[*node])?)
-                    }
-                })
-            })
-            .collect()
-    }
-
-    fn slopes(&self, step: &Step, node: &Node) -> Result<Vec<f32>, EngineError> {
-        let w = self.weights_of(node);
-        let slopes = match w.first() {
-            Some(id) => self.values(*id)?,
-            None => return Err(unsupported(node, "it has no slope")),
-        };
-        let channels = self.channels(Self::target(step)?);
-        Ok(if slopes.len() == channels {
-            slopes.to_vec()
-        } else {
-            vec![slopes[0]; channels]
-        })
-    }
-
-    fn weights_of(&self, node: &Node) -> Vec<TensorId> {
-        node.inputs
-            .iter()
-            .copied()
-            .filter(|t| self.graph.is_weight(*t))
-            .collect()
-    }
-
-    fn values(&self, id: TensorId) -> Result<&[f32], EngineError> {
-        match self.weights.get(id) {
-            Some(values) => Ok(values),
-            None => Err(EngineError::Network(
-                crate::network::NetworkError::NoWeights {
-                    network: self.graph.name.clone(),
-                },
-            )),
-        }
-    }
-
-    fn target(step: &Step) -> Result<usize, EngineError> {
-        step.target.ok_or_else(|| EngineError::Unsupported {
-            engine: "cpu",
-            what: format!("the step {}, which makes nothing", step.name),
-            instead: "plan the network again".to_owned(),
-        })
-    }
-
-    fn scratch(&self, step: &Step) -> Result<Place, EngineError> {
-        step.scratch
-            .map(|s| self.places[s])
-            .ok_or_else(|| EngineError::Unsupported {
-                engine: "cpu",
-                what: format!("the step {} without room for its sums", step.name),
-                instead: "plan the network again".to_owned(),
-            })
-    }
-
-    fn channels(&self, tensor: usize) -> usize {
-        self.schedule.tensors[tensor].shape[1]
-    }
-
-    fn spatial(&self, tensor: usize) -> [usize; 3] {
-        three(&self.schedule.tensors[tensor].shape[2..], 1)
-    }
-
-    /// Bricks of the sums: indices of the network's first axis.
-    fn bricks(&self, tensor: usize) -> usize {
-        self.schedule.tensors[tensor]
-            .shape
-            .get(2)
-            .copied()
-            .unwrap_or(1)
-    }
 }
 
-fn unsupported(node: &Node, why: &str) -> EngineError {
+pub(super) fn unsupported(node: &Node, why: &str) -> EngineError {
     EngineError::Unsupported {
         engine: "cpu",
         what: format!("the node {} ({}): {why}", node.name, node.op.kind()),
@@ -556,5 +495,6 @@ fn pooling([kernel, stride, pad, pad_end]: [&Vec<usize>; 4]) -> Pooling {
         stride: three(stride, 1),
         pad: three(pad, 0),
         pad_end: three(pad_end, 0),
+        dilation: [1; 3],
     }
 }

@@ -40,12 +40,12 @@ impl Axis {
         runs(0, 1, self.output, self.stride, &taps)
     }
 
-    /// The runs of a transposed convolution: output o meets input (o + pad - tap) / stride where that is whole.
+    /// The runs of a transposed convolution: output o meets input (o + pad - tap * dilation) / stride where that is whole.
     pub(super) fn transposed(&self) -> Vec<Span> {
         let taps = |o: usize| -> Vec<(usize, usize)> {
             (0..self.kernel)
                 .filter_map(|k| {
-                    let i = (o + self.pad).checked_sub(k)?;
+                    let i = (o + self.pad).checked_sub(k * self.dilation)?;
                     (i.is_multiple_of(self.stride) && i / self.stride < self.input)
                         .then_some((k, i / self.stride))
                 })

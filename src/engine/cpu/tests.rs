@@ -215,6 +215,7 @@ proptest! {
             pad_begin: c.pad.to_vec(),
             pad_end: c.pad.to_vec(),
             output_pad: (0..3).map(|d| c.spatial[d] + 2 * c.pad[d] - back[d]).collect(),
+            dilation: vec![1; 3],
             groups: c.groups,
         };
         let z = b.node("transposed", op, vec![y, w], c.ins);

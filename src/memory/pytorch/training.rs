@@ -298,13 +298,13 @@ impl<'a> Training<'a> {
             Op::Activation(_) | Op::Softmax => {
                 roots.extend(y.map(|t| self.root(t)));
             }
-            Op::Mul | Op::Other { .. } => {
+            Op::Mul | Op::Tensor(_) | Op::Other { .. } => {
                 for t in &node.inputs {
                     if !is_weight(self.graph, *t) {
                         roots.push(self.root(*t));
                     }
                 }
-                if matches!(node.op, Op::Other { .. }) {
+                if matches!(node.op, Op::Tensor(_) | Op::Other { .. }) {
                     roots.extend(node.outputs.iter().map(|t| self.root(*t)));
                 }
             }

@@ -87,8 +87,8 @@ impl Along {
             },
             Op::Pad { begin, end, mode } => match (mode, first(begin), first(end)) {
                 (PadMode::Constant { .. } | PadMode::Edge, b, _) => Self::Padded(b),
-                (PadMode::Reflect, 0, 0) => Self::Same,
-                (PadMode::Reflect, ..) => Self::Whole,
+                (PadMode::Reflect | PadMode::Wrap, 0, 0) => Self::Same,
+                (PadMode::Reflect | PadMode::Wrap, ..) => Self::Whole,
             },
             Op::BatchNorm { .. }
             | Op::Activation(_)

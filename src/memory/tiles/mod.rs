@@ -15,7 +15,7 @@ use super::lower;
 use super::schedule::{Schedule, checked, plan};
 use super::{MemoryError, Precision};
 use crate::geometry::Extent;
-use crate::network::Graph;
+use crate::network::{Graph, Op};
 use crate::units::Bytes;
 use program::Program;
 
@@ -33,6 +33,14 @@ pub fn plan_within(
     let whole = plan(graph, spatial, batch, precision)?;
     if whole.arena <= limit {
         return Ok(whole);
+    }
+    if !can_be_tiled(graph) {
+        return Err(MemoryError::LimitTooSmall {
+            network: graph.name.clone(),
+            roi: extent(spatial),
+            least: whole.arena,
+            limit,
+        });
     }
     let program = program_of(graph, spatial, batch, precision)?;
     let flops = program.flops();
@@ -53,6 +61,11 @@ pub fn plan_within(
         least,
         limit,
     })
+}
+
+/// Whether all values are maps: tensors of other ranks have no planes.
+fn can_be_tiled(graph: &Graph) -> bool {
+    graph.nodes.iter().all(|n| !matches!(n.op, Op::Tensor(_)))
 }
 
 /// Plans one pass: with whole maps, or under a limit.
@@ -77,6 +90,9 @@ pub fn plan_in_tiles(
     precision: Precision,
 ) -> Result<Schedule, MemoryError> {
     let whole = plan(graph, spatial, batch, precision)?;
+    if !can_be_tiled(graph) {
+        return Ok(whole);
+    }
     let program = program_of(graph, spatial, batch, precision)?;
     let flops = program.flops();
     let cut = program.smallest();

@@ -56,11 +56,11 @@ impl Constant {
         }
     }
 
-    /// The single value of a scalar as a float.
-    pub(super) fn scalar(&self) -> Option<f32> {
+    /// Its first value as a float, 0 when it holds none.
+    pub(super) fn first(&self) -> f32 {
         match &self.data {
-            Data::Floats(v) if v.len() == 1 => v.first().copied(),
-            _ => None,
+            Data::Floats(v) => v.first().copied().unwrap_or(0.0),
+            Data::Ints(v) => v.first().map_or(0.0, |v| *v as f32),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Constant folding: the shape arithmetic that exporters leave behind, computed once at the size the file was made for.
 
 use super::constant::{Constant, Data};
-use super::fold_values::{binary, choose, scatter, unary};
+use super::fold_values::{binary, choose, clip, scatter, unary};
 use super::proto::Node;
 
 /// Larger results are not worth computing: they are data, not shape arithmetic.
@@ -24,6 +24,7 @@ pub(super) fn node(node: &Node<'_>, inputs: &[Option<&Constant>]) -> Option<Cons
         "Reshape" => reshape(x?, at(1)?.as_ints()?, node.int("allowzero", 0) != 0),
         "Transpose" => transpose(x?, node.ints("perm")),
         "Expand" => expand(x?, &sizes(at(1)?.as_ints()?)?),
+        "Clip" => clip(x?, at(1), at(2)),
         "Range" => range(x?, at(1)?, at(2)?),
         "Where" => choose(x?, at(1)?, at(2)?),
         "ScatterND" => scatter(x?, at(1)?, at(2)?),
@@ -273,7 +274,7 @@ fn cast(c: &Constant, to: i64) -> Constant {
     }
 }
 
-fn whole(v: f64) -> i64 {
+pub(super) fn whole(v: f64) -> i64 {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "casts towards zero and saturates, as ONNX does"
@@ -415,7 +416,7 @@ pub(super) fn permutation(perm: Option<&[i64]>, rank: usize) -> Option<Vec<usize
     sorted.iter().copied().eq(0..rank).then_some(out)
 }
 
-fn transpose(c: &Constant, perm: Option<&[i64]>) -> Option<Constant> {
+pub(super) fn transpose(c: &Constant, perm: Option<&[i64]>) -> Option<Constant> {
     let perm = permutation(perm, c.shape.len())?;
     let from = strides(&c.shape)?;
     let shape: Vec<usize> = perm
@@ -450,7 +451,23 @@ fn spread(from: &[usize], to: &[usize]) -> Option<Vec<usize>> {
     places(to, &steps, 0)
 }
 
+fn float_range(start: f32, limit: f32, step: f32) -> Option<Constant> {
+    let n = ((f64::from(limit) - f64::from(start)) / f64::from(step)).ceil();
+    let n = usize::try_from(whole(n).max(0)).ok()?;
+    count(&[n])?;
+    let values: Vec<f32> = (0..n).map(|i| (i as f32).mul_add(step, start)).collect();
+    Some(Constant {
+        shape: vec![n],
+        data: Data::Floats(values.into()),
+    })
+}
+
 fn range(start: &Constant, limit: &Constant, step: &Constant) -> Option<Constant> {
+    if let (Some(start), Some(limit), Some(step)) =
+        (start.as_floats(), limit.as_floats(), step.as_floats())
+    {
+        return float_range(*start.first()?, *limit.first()?, *step.first()?);
+    }
     let one = |c: &Constant| c.as_ints()?.first().copied();
     let (start, limit, step) = (one(start)?, one(limit)?, one(step)?);
     let n = if step > 0 {

@@ -111,6 +111,22 @@ fn float_op(op: &str, a: f32, b: f32) -> Option<f32> {
     })
 }
 
+/// Not below the first limit, not above the second, where they are given.
+pub(super) fn clip(
+    x: &Constant,
+    low: Option<&Constant>,
+    high: Option<&Constant>,
+) -> Option<Constant> {
+    let low = match low {
+        Some(low) => binary("Max", x, low)?,
+        None => x.clone(),
+    };
+    match high {
+        Some(high) => binary("Min", &low, high),
+        None => Some(low),
+    }
+}
+
 pub(super) fn unary(op: &str, c: &Constant) -> Option<Constant> {
     let data = match (&c.data, op) {
         (Data::Ints(v), "Not") => Data::Ints(v.iter().map(|v| i64::from(*v == 0)).collect()),

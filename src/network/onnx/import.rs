@@ -2,12 +2,14 @@
 
 use super::constant::{Constant, Data};
 use super::fold;
+use super::fuse;
 use super::proto;
 use super::shape_rules::{self, Operand};
+use super::symbolic::{self, Trace};
 use super::translate;
 use crate::network::compact;
-use crate::network::graph::{Graph, Node, Op, Tensor, TensorId, TensorKind};
-use crate::network::shapes;
+use crate::network::graph::{Graph, Op, TensorId, TensorKind};
+use crate::network::size::Size as Length;
 use crate::network::weights::Weights;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -31,31 +33,48 @@ pub(super) struct Refusal {
 /// What a name stands for.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// Values known before any run; with a name when they are stored in the file.
-    Known(Rc<Constant>, Option<String>),
+    /// Values known before any run; with a name when they are stored in the file, and whether the roi changes them.
+    Known(Rc<Constant>, Option<String>, Trace),
     /// A tensor of the graph.
     Act(TensorId),
-    /// A tensor of the graph seen in another shape by the node of this name.
-    View(TensorId, Vec<usize>, String),
+    /// A tensor of the graph seen in another shape.
+    View(Rc<View>),
+}
+
+/// A tensor of the graph seen in another shape.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) of: TensorId,
+    pub(super) shape: Vec<usize>,
+    /// The shape for any roi.
+    pub(super) sizes: Vec<Length>,
+    /// The node that sees it so.
+    pub(super) name: String,
 }
 
 /// The walk's state.
 pub(super) struct Importer<'a> {
     pub(super) graph: Graph,
     pub(super) shapes: Vec<Vec<usize>>,
+    /// Shapes at twice the size and batch, to see what varies with the roi; empty where that does not work out.
+    pub(super) probe: Vec<Vec<usize>>,
+    pub(super) probe_size: Size,
     pub(super) weights: Weights,
+    pub(super) opset: i64,
+    /// Whether the file leaves its spatial axes open, so that its numbers are the network's own.
+    pub(super) is_open: bool,
     values: BTreeMap<&'a str, Value>,
-    uses: BTreeMap<&'a str, usize>,
+    pub(super) uses: BTreeMap<&'a str, usize>,
     stored: BTreeMap<&'a str, &'a proto::Tensor<'a>>,
     declared: BTreeMap<&'a str, Vec<usize>>,
-    known_weights: BTreeMap<(String, Vec<usize>), TensorId>,
-    names: BTreeMap<String, usize>,
+    pub(super) known_weights: BTreeMap<(String, Vec<usize>), TensorId>,
+    pub(super) names: BTreeMap<String, usize>,
     folder: &'a Path,
-    spatial: Vec<usize>,
-    batch: usize,
+    pub(super) spatial: Vec<usize>,
+    pub(super) batch: usize,
     stored_left: usize,
     folded_left: usize,
-    unused: BTreeSet<TensorId>,
+    pub(super) unused: BTreeSet<TensorId>,
 }
 
 /// Input sizes for a walk: batch and spatial sizes.
@@ -64,10 +83,11 @@ pub(super) type Size = (usize, Vec<usize>);
 /// Walks a file's graph at a size.
 pub(super) fn graph<'a>(
     file: &'a proto::Graph<'a>,
+    opset: i64,
     folder: &'a Path,
     (batch, spatial): Size,
 ) -> Result<(Graph, Weights), Refusal> {
-    let mut importer = Importer::new(file, folder, (batch, spatial));
+    let mut importer = Importer::new(file, opset, folder, (batch, spatial));
     importer.inputs(file)?;
     for (i, node) in file.nodes.iter().enumerate() {
         importer.node(node).map_err(|reason| Refusal {
@@ -84,6 +104,7 @@ pub(super) fn graph<'a>(
         ..
     } = importer;
     compact::without(&mut graph, &mut weights, &unused);
+    fuse::gelu(&mut graph, &mut weights);
     Ok((graph, weights))
 }
 
@@ -96,7 +117,12 @@ fn label(node: &proto::Node<'_>, index: usize) -> String {
 }
 
 impl<'a> Importer<'a> {
-    fn new(file: &'a proto::Graph<'a>, folder: &'a Path, (batch, spatial): Size) -> Self {
+    fn new(
+        file: &'a proto::Graph<'a>,
+        opset: i64,
+        folder: &'a Path,
+        (batch, spatial): Size,
+    ) -> Self {
         let mut uses = BTreeMap::new();
         let read = file.nodes.iter().flat_map(|n| n.inputs.iter().copied());
         for name in read.chain(file.outputs.iter().map(|o| o.name)) {
@@ -113,9 +139,18 @@ impl<'a> Importer<'a> {
             graph: Graph {
                 name: file.name.to_owned(),
                 spatial_dims: spatial.len(),
+                example: [&[batch], spatial.as_slice()].concat(),
                 ..Graph::default()
             },
+            opset,
+            is_open: file
+                .inputs
+                .first()
+                .and_then(|i| i.dims.as_ref())
+                .is_some_and(|d| d.iter().skip(2).any(|d| !matches!(d, Some(1..)))),
             shapes: Vec::new(),
+            probe: Vec::new(),
+            probe_size: (2 * batch, spatial.iter().map(|d| 2 * d).collect()),
             weights: Weights::default(),
             values: BTreeMap::new(),
             uses,
@@ -156,7 +191,8 @@ impl<'a> Importer<'a> {
                     reason: format!("it has {channels} channels; from 1 to 65536 are expected"),
                 })?;
             let shape = [&[self.batch, channels], self.spatial.as_slice()].concat();
-            let id = self.tensor(input.name, TensorKind::Input { channels }, shape);
+            let probe = [&[self.probe_size.0, channels], self.probe_size.1.as_slice()].concat();
+            let id = self.tensor(input.name, TensorKind::Input { channels }, shape, probe);
             self.graph.inputs.push(id);
             self.values.insert(input.name, Value::Act(id));
         }
@@ -198,7 +234,7 @@ impl<'a> Importer<'a> {
             .stored_left
             .checked_sub(n)
             .ok_or("the file's tensors hold more than 2^31 values in all")?;
-        let value = Value::Known(Rc::new(constant), Some(name.to_owned()));
+        let value = Value::Known(Rc::new(constant), Some(name.to_owned()), Trace::Fixed);
         self.values.insert(name, value.clone());
         Ok(value)
     }
@@ -227,7 +263,18 @@ impl<'a> Importer<'a> {
                 .folded_left
                 .checked_sub(constant.len())
                 .ok_or("shape arithmetic makes more than 2^27 values in all")?;
-            return self.define(node, vec![Value::Known(Rc::new(constant), name)]);
+            let trace = symbolic::trace(self, node, &inputs, &constant);
+            return self.define(node, vec![Value::Known(Rc::new(constant), name, trace)]);
+        }
+        if !symbolic::reads_sizes(node.op) {
+            for value in inputs.iter().flatten() {
+                if let Value::Known(_, _, Trace::Sizes(_) | Trace::Sized(_)) = value {
+                    self.bake(
+                        node,
+                        "it uses a constant that is computed from the size of the input".to_owned(),
+                    );
+                }
+            }
         }
         match translate::node(self, node, &inputs)? {
             Some(values) => self.define(node, values),
@@ -237,15 +284,27 @@ impl<'a> Importer<'a> {
 
     /// The node's value when it needs no run.
     fn known(
-        &self,
+        &mut self,
         node: &proto::Node<'_>,
         inputs: &[Option<Value>],
     ) -> Result<Option<(Constant, Option<String>)>, String> {
         let first = inputs.first().and_then(Option::as_ref);
         match (node.op, first) {
             ("Constant", _) => return Ok(Some((constant_node(node, self.folder)?, None))),
+            ("Size", Some(v)) => {
+                let n: usize = self.shape(v).iter().product();
+                let n = i64::try_from(n).map_err(|e| e.to_string())?;
+                let data = Data::Ints(vec![n].into());
+                return Ok(Some((
+                    Constant {
+                        shape: Vec::new(),
+                        data,
+                    },
+                    None,
+                )));
+            }
             ("Shape", Some(v)) => return Ok(fold::shape_of(node, self.shape(v)).map(|c| (c, None))),
-            ("ConstantOfShape", Some(Value::Known(shape, _))) => {
+            ("ConstantOfShape", Some(Value::Known(shape, ..))) => {
                 let value = node
                     .tensor("value")
                     .map(|t| Constant::decode(t, self.folder))
@@ -256,7 +315,7 @@ impl<'a> Importer<'a> {
                     .map(|c| (c, None)));
             }
             // The exporter's way to say that two parameters hold equal values: each is one of its own.
-            ("Identity", Some(Value::Known(c, Some(_)))) => {
+            ("Identity", Some(Value::Known(c, Some(_), _))) => {
                 return Ok(node
                     .outputs
                     .first()
@@ -265,29 +324,28 @@ impl<'a> Importer<'a> {
             _ => {}
         }
         let parameter = inputs.iter().flatten().find_map(|v| match v {
-            Value::Known(c, Some(name)) if c.as_floats().is_some() => Some(name),
+            Value::Known(c, Some(name), _) if c.as_floats().is_some() => Some((c, name)),
             _ => None,
         });
-        // A table that is only looked up stays a parameter of its own size.
-        if node.op == "Gather" && parameter.is_some() {
-            return Ok(None);
-        }
         let name = match node.op {
-            "Reshape" | "Unsqueeze" | "Squeeze" | "Cast" => parameter.cloned(),
-            "Transpose" => parameter.map(|name| format!("{name}.transposed")),
+            "Reshape" | "Unsqueeze" | "Squeeze" | "Cast" => parameter.map(|(_, name)| name.clone()),
+            "Transpose" => parameter.map(|(_, name)| format!("{name}.transposed")),
             _ => None,
         };
         let constants: Option<Vec<Option<&Constant>>> = inputs
             .iter()
             .map(|v| match v {
-                Some(Value::Known(c, _)) => Some(Some(c.as_ref())),
+                Some(Value::Known(c, ..)) => Some(Some(c.as_ref())),
                 Some(_) => None,
                 None => Some(None),
             })
             .collect();
-        Ok(constants
-            .and_then(|c| fold::node(node, &c))
-            .map(|c| (c, name)))
+        let made = constants.and_then(|c| fold::node(node, &c));
+        if let (Some(_), None, Some((c, parameter))) = (&made, &name, parameter) {
+            let (c, parameter) = (Rc::clone(c), parameter.clone());
+            self.keep_parameter(&c, &parameter)?;
+        }
+        Ok(made.map(|c| (c, name)))
     }
 
     fn define(&mut self, node: &'a proto::Node<'a>, values: Vec<Value>) -> Result<(), String> {
@@ -317,7 +375,7 @@ impl<'a> Importer<'a> {
             .zip(&shapes)
             .map(|(value, shape)| {
                 let constant = match value {
-                    Some(Value::Known(c, _)) => Some(c.as_ref()),
+                    Some(Value::Known(c, ..)) => Some(c.as_ref()),
                     _ => None,
                 };
                 shape.as_ref().map(|shape| Operand { shape, constant })
@@ -339,7 +397,7 @@ impl<'a> Importer<'a> {
         let mut weights = Vec::new();
         for value in inputs.iter().flatten() {
             match value {
-                Value::Known(c, name) if c.as_floats().is_some() => {
+                Value::Known(c, name, _) if c.as_floats().is_some() => {
                     let name = name.clone();
                     weights.push(self.weight(c, name.as_deref(), node, c.shape.clone())?);
                 }
@@ -365,201 +423,6 @@ impl<'a> Importer<'a> {
         };
         let outputs = self.push(node.name, node.op, op, ids, made)?;
         self.define(node, outputs.into_iter().map(Value::Act).collect())
-    }
-
-    /// The shape of a value.
-    pub(super) fn shape<'s>(&'s self, value: &'s Value) -> &'s [usize] {
-        match value {
-            Value::Known(c, _) => &c.shape,
-            Value::Act(id) => self.shapes.get(id.index()).map_or(&[], Vec::as_slice),
-            Value::View(_, shape, _) => shape,
-        }
-    }
-
-    /// A tensor of the graph for a value; a view becomes a node of its own.
-    pub(super) fn materialize(&mut self, value: Value, reader: &str) -> Result<TensorId, String> {
-        match value {
-            Value::Act(id) => Ok(id),
-            Value::View(id, shape, name) => {
-                let op = Op::Other {
-                    kind: "Reshape".to_owned(),
-                    at: self.spatial.clone(),
-                    shapes: vec![shape.clone()],
-                    flops: 0,
-                    reason: NOT_RUN.to_owned(),
-                };
-                let made = self.push(&name, "Reshape", op, vec![id], vec![shape])?;
-                made.first()
-                    .copied()
-                    .ok_or_else(|| format!("\"{name}\" makes nothing"))
-            }
-            Value::Known(c, name) => match &c.data {
-                Data::Floats(_) => {
-                    let shape = c.shape.clone();
-                    let name = name.unwrap_or_else(|| format!("{reader}.constant"));
-                    self.named_weight(&c, &name, shape, false)
-                }
-                Data::Ints(_) => {
-                    Err("an integer constant cannot be a tensor of the network".to_owned())
-                }
-            },
-        }
-    }
-
-    /// A weight for a constant in the shape that its node wants; one stored tensor used twice is one weight.
-    pub(super) fn weight(
-        &mut self,
-        c: &Constant,
-        name: Option<&str>,
-        node: &proto::Node<'_>,
-        shape: Vec<usize>,
-    ) -> Result<TensorId, String> {
-        let own = format!(
-            "{}.constant",
-            if node.name.is_empty() {
-                node.op
-            } else {
-                node.name
-            }
-        );
-        self.named_weight(c, name.unwrap_or(&own), shape, name.is_some())
-    }
-
-    /// A weight under this name.
-    pub(super) fn named_weight(
-        &mut self,
-        c: &Constant,
-        name: &str,
-        shape: Vec<usize>,
-        stored: bool,
-    ) -> Result<TensorId, String> {
-        let values = c
-            .as_floats()
-            .ok_or_else(|| format!("the weight \"{name}\" must hold floats"))?;
-        if shape.iter().product::<usize>() != values.len() {
-            return Err(format!(
-                "the weight \"{name}\" of shape {:?} is used as {shape:?}",
-                c.shape
-            ));
-        }
-        let key = (name.to_owned(), shape.clone());
-        if stored && let Some(id) = self.known_weights.get(&key) {
-            return Ok(*id);
-        }
-        let unique = self.unique(name);
-        let kind = TensorKind::Weight {
-            shape: shape.clone(),
-            is_parameter: stored,
-        };
-        let id = self.tensor(&unique, kind, shape);
-        self.weights.insert(id, values.clone());
-        if stored {
-            self.known_weights.insert(key, id);
-        }
-        Ok(id)
-    }
-
-    /// A node with one output whose shape follows from its inputs.
-    pub(super) fn push_op(
-        &mut self,
-        node: &proto::Node<'_>,
-        op: Op,
-        inputs: Vec<TensorId>,
-    ) -> Result<Value, String> {
-        let probe = Node {
-            name: node.name.to_owned(),
-            op,
-            inputs,
-            outputs: vec![TensorId(0)],
-            inplace: false,
-        };
-        let made = shapes::node_shapes(&probe, &self.shapes, &self.spatial, self.batch)?;
-        let ids = self.push(node.name, node.op, probe.op, probe.inputs, made)?;
-        ids.first()
-            .map(|id| Value::Act(*id))
-            .ok_or_else(|| "it makes nothing".to_owned())
-    }
-
-    fn push(
-        &mut self,
-        name: &str,
-        fallback: &str,
-        op: Op,
-        inputs: Vec<TensorId>,
-        made: Vec<Vec<usize>>,
-    ) -> Result<Vec<TensorId>, String> {
-        let name = self.unique(if name.is_empty() { fallback } else { name });
-        let mut outputs = Vec::new();
-        for (i, shape) in made.into_iter().enumerate() {
-            shapes::elements(&shape)?;
-            let tensor = if i == 0 {
-                name.clone()
-            } else {
-                format!("{name}:{i}")
-            };
-            outputs.push(self.tensor(&tensor, TensorKind::Activation, shape));
-        }
-        self.graph.nodes.push(Node {
-            name,
-            op,
-            inputs,
-            outputs: outputs.clone(),
-            inplace: false,
-        });
-        Ok(outputs)
-    }
-
-    fn tensor(&mut self, name: &str, kind: TensorKind, shape: Vec<usize>) -> TensorId {
-        let id = TensorId(u32::try_from(self.graph.tensors.len()).unwrap_or(u32::MAX));
-        self.graph.tensors.push(Tensor {
-            name: name.to_owned(),
-            kind,
-        });
-        self.shapes.push(shape);
-        id
-    }
-
-    fn unique(&mut self, name: &str) -> String {
-        let uses = self.names.entry(name.to_owned()).or_insert(0);
-        *uses += 1;
-        if *uses == 1 {
-            name.to_owned()
-        } else {
-            format!("{name}#{uses}")
-        }
-    }
-
-    /// Whether a weight is stored in the file (and not filled in here).
-    pub(super) fn is_stored(&self, id: TensorId) -> bool {
-        self.graph.tensor(id).is_some_and(|t| {
-            matches!(
-                t.kind,
-                TensorKind::Weight {
-                    is_parameter: true,
-                    ..
-                }
-            )
-        })
-    }
-
-    /// Leaves a weight without values or size: nothing reads it any more.
-    pub(super) fn forget(&mut self, id: TensorId) {
-        self.unused.insert(id);
-    }
-
-    /// Whether a name is read exactly once, so that what makes it may be fused with what reads it.
-    pub(super) fn read_once(&self, name: &str) -> bool {
-        self.uses.get(name) == Some(&1)
-    }
-
-    /// The node that makes a tensor, when it is among the last few.
-    pub(super) fn maker(&mut self, id: TensorId) -> Option<&mut Node> {
-        self.graph
-            .nodes
-            .iter_mut()
-            .rev()
-            .take(8)
-            .find(|n| n.outputs.contains(&id))
     }
 }
 

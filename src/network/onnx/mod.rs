@@ -1,17 +1,26 @@
 //! Reading `.onnx` files: a small part of the format in place, with caps; nothing in a file is executed.
 
 mod constant;
+mod einsum;
+mod emit;
 mod fold;
 mod fold_values;
+mod fuse;
 mod import;
 mod proto;
 mod shape_rules;
+mod symbolic;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_bad;
 mod translate;
+mod translate_acts;
+mod translate_maps;
 mod translate_norms;
+mod translate_parts;
+mod translate_tensor;
+mod translate_views;
 mod wire;
 
 use super::error::NetworkError;
@@ -53,7 +62,11 @@ pub(super) fn open(path: &Path) -> Result<(Graph, Weights), NetworkError> {
 }
 
 /// A network from a file's bytes; external data only from the path's folder.
-fn read(bytes: &[u8], name: &str, path: &Path) -> Result<(Graph, Weights), NetworkError> {
+pub(super) fn read(
+    bytes: &[u8],
+    name: &str,
+    path: &Path,
+) -> Result<(Graph, Weights), NetworkError> {
     let not_a_model = |reason: String| NetworkError::NotAModel {
         reason,
         path: path.to_path_buf(),
@@ -68,7 +81,7 @@ fn read(bytes: &[u8], name: &str, path: &Path) -> Result<(Graph, Weights), Netwo
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let mut last = None;
     for size in sizes(&model.graph).map_err(not_a_model)? {
-        match import::graph(&model.graph, folder, size) {
+        match import::graph(&model.graph, model.opset, folder, size) {
             Ok((mut graph, mut weights)) => {
                 name.clone_into(&mut graph.name);
                 fold_norms::fold(&mut graph, &mut weights);

@@ -264,3 +264,86 @@ fn values_in_another_file_come_only_from_the_models_own_folder() {
         assert!(error.contains("out of the model's folder"), "{error}");
     }
 }
+
+/// A stored list of integers.
+fn list(name: &str, values: &[i64]) -> Vec<u8> {
+    let mut t = int(1, i64::try_from(values.len()).unwrap());
+    t.extend(int(2, 7));
+    t.extend(bytes(8, name.as_bytes()));
+    let raw: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    t.extend(bytes(9, &raw));
+    bytes(5, &t)
+}
+
+/// A network of one node named "odd" on an input of 1x2x8x8x8, with stored lists "a", "b"... as further inputs.
+fn odd(op: &str, lists: &[&[i64]], attributes: &[(&str, i64)]) -> Vec<Vec<u8>> {
+    let names = ["a", "b", "c", "d"];
+    let mut parts = vec![value(11, "x", &[1, 2, 8, 8, 8])];
+    let mut n = bytes(1, b"x");
+    for (name, values) in names.iter().zip(lists) {
+        parts.push(list(name, values));
+        n.extend(bytes(1, name.as_bytes()));
+    }
+    n.extend(bytes(2, b"y"));
+    n.extend(bytes(3, b"odd"));
+    n.extend(bytes(4, op.as_bytes()));
+    for (name, v) in attributes {
+        n.extend(bytes(5, &[bytes(1, name.as_bytes()), int(3, *v)].concat()));
+    }
+    parts.push(bytes(1, &n));
+    parts.push(value(12, "y", &[1, 2, 8, 8, 8]));
+    parts
+}
+
+#[test]
+fn nodes_with_impossible_sizes_places_and_counts_are_named() {
+    const FAR: i64 = i64::MAX;
+    type Case<'a> = (&'a str, &'a [&'a [i64]], &'a [(&'a str, i64)]);
+    let cases: &[Case<'_>] = &[
+        ("Reshape", &[&[-5, 2]], &[]),
+        ("Reshape", &[&[-1, -1]], &[]),
+        ("Reshape", &[&[FAR, FAR]], &[]),
+        ("Expand", &[&[1 << 40, 2, 8, 8, 8]], &[]),
+        ("Expand", &[&[FAR, 2, 8, 8, 8]], &[]),
+        ("Tile", &[&[FAR, 1, 1, 1, 1]], &[]),
+        ("Tile", &[&[1 << 20, 1 << 20, 1, 1, 1]], &[]),
+        ("Pad", &[&[0, 0, 0, 0, 0, 0, 0, FAR, 0, 0]], &[]),
+        ("Pad", &[&[0, 0, -9, 0, 0, 0, 0, 0, 0, 0]], &[]),
+        ("Slice", &[&[9], &[3], &[2], &[1]], &[]),
+        ("Slice", &[&[0], &[3], &[2], &[0]], &[]),
+        ("Slice", &[&[0], &[3], &[7], &[1]], &[]),
+        ("Slice", &[&[0], &[3], &[2], &[i64::MIN]], &[]),
+        ("Gather", &[&[8]], &[("axis", 2)]),
+        ("Gather", &[&[0]], &[("axis", 9)]),
+        ("Split", &[&[9, 9]], &[("axis", 2)]),
+        ("MaxPool", &[], &[("ceil_mode", 1)]),
+        ("If", &[], &[]),
+        ("Loop", &[&[3]], &[]),
+        ("DepthToSpace", &[], &[("blocksize", FAR)]),
+        ("NoSuchOperation", &[], &[]),
+    ];
+    for (op, lists, attributes) in cases {
+        match read(
+            &model(&odd(op, lists, attributes)),
+            "bad",
+            Path::new("bad.onnx"),
+        ) {
+            Err(error) => {
+                let error = error.to_string();
+                assert!(
+                    error.contains("odd") && error.ends_with("bad.onnx"),
+                    "{op}: {error}"
+                );
+            }
+            // What the file declares may be planned, but then says why it cannot run.
+            Ok((graph, _)) => {
+                let facts = facts::of(&graph).unwrap();
+                assert!(
+                    facts.unsupported.iter().any(|u| u.node == "odd") || *op == "MaxPool",
+                    "{op} {lists:?}: {:?}",
+                    graph.nodes
+                );
+            }
+        }
+    }
+}

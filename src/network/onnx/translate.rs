@@ -3,36 +3,52 @@
 use super::constant::Constant;
 use super::import::{Importer, Value};
 use super::proto::Node;
-use super::translate_norms;
-use crate::network::graph::{Act, Op, PadMode, TensorId};
+use super::{
+    einsum, translate_acts, translate_maps, translate_norms, translate_parts, translate_tensor,
+    translate_views,
+};
+use crate::network::graph::{Op, TensorId};
 use std::rc::Rc;
 
 /// What a node reads.
 pub(super) type Inputs<'i> = &'i [Option<Value>];
-type Translated = Result<Option<Vec<Value>>, String>;
+pub(super) type Translated = Result<Option<Vec<Value>>, String>;
 
 /// The values a node makes, as nodes of ours pushed on the way.
 pub(super) fn node(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> Translated {
+    if node.op == "Split" {
+        return translate_parts::split(im, node, inputs);
+    }
     let made = match node.op {
         "Conv" => conv(im, node, inputs)?,
         "ConvTranspose" => conv_transpose(im, node, inputs)?,
         "InstanceNormalization" => translate_norms::instance_norm(im, node, inputs)?,
         "GroupNormalization" => translate_norms::group_norm(im, node, inputs)?,
         "BatchNormalization" => translate_norms::batch_norm(im, node, inputs)?,
-        "Relu" | "LeakyRelu" | "Sigmoid" | "Tanh" | "Elu" | "Gelu" | "Swish" => {
-            activation(im, node, inputs)?
-        }
-        "PRelu" => prelu(im, node, inputs)?,
-        "Softmax" => softmax(im, node, inputs)?,
-        "MaxPool" | "AveragePool" => pool(im, node, inputs)?,
+        "PRelu" => match prelu(im, node, inputs)? {
+            None => translate_tensor::binary(im, node, inputs)?,
+            made => made,
+        },
+        "MaxPool" | "AveragePool" => translate_maps::pool(im, node, inputs)?,
         "GlobalAveragePool" => unary(im, node, inputs, Op::GlobalAvgPool)?,
-        "Resize" | "Upsample" => resize(im, node, inputs)?,
-        "Pad" => pad(im, node, inputs)?,
-        "Add" | "Sub" | "Mul" | "Div" => translate_norms::arithmetic(im, node, inputs)?,
-        "Concat" => concat(im, node, inputs)?,
-        "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" => view(im, node, inputs),
-        "Identity" | "Dropout" | "Cast" => alias(node, inputs),
-        _ => None,
+        "GlobalMaxPool" => translate_maps::global_max_pool(im, node, inputs)?,
+        "Resize" | "Upsample" => translate_maps::resize(im, node, inputs)?,
+        "Pad" => translate_maps::pad(im, node, inputs)?,
+        "Add" | "Sub" | "Mul" | "Div" => match translate_norms::arithmetic(im, node, inputs)? {
+            None => translate_tensor::binary(im, node, inputs)?,
+            made => made,
+        },
+        "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" => translate_views::view(im, node, inputs)?,
+        "DepthToSpace" | "SpaceToDepth" => translate_views::blocks(im, node, inputs)?,
+        "Identity" | "Dropout" | "Cast" => match translate_views::alias(im, node, inputs) {
+            None => translate_acts::activation(im, node, inputs)?,
+            made => made,
+        },
+        "Einsum" => einsum::einsum(im, node, inputs)?,
+        _ => match translate_acts::activation(im, node, inputs)? {
+            None => translate_tensor::node(im, node, inputs)?,
+            made => made,
+        },
     };
     Ok(made.map(|v| vec![v]))
 }
@@ -57,12 +73,12 @@ pub(super) fn spatial_input(
 
 pub(super) fn constant(inputs: Inputs<'_>, i: usize) -> Option<(&Rc<Constant>, Option<&str>)> {
     match inputs.get(i)? {
-        Some(Value::Known(c, name)) => Some((c, name.as_deref())),
+        Some(Value::Known(c, name, _)) => Some((c, name.as_deref())),
         _ => None,
     }
 }
 
-fn present(inputs: Inputs<'_>, i: usize) -> bool {
+pub(super) fn present(inputs: Inputs<'_>, i: usize) -> bool {
     inputs.get(i).is_some_and(Option::is_some)
 }
 
@@ -74,7 +90,7 @@ pub(super) fn channels(im: &Importer<'_>, x: TensorId) -> usize {
         .unwrap_or(0)
 }
 
-fn unary(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>, op: Op) -> One {
+pub(super) fn unary(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>, op: Op) -> One {
     match spatial_input(im, node, inputs)? {
         Some(x) => im.push_op(node, op, vec![x]).map(Some),
         None => Ok(None),
@@ -82,7 +98,12 @@ fn unary(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>, op: Op) -> 
 }
 
 /// A list attribute as sizes of the right length.
-fn sizes(node: &Node<'_>, name: &str, dims: usize, or: usize) -> Result<Vec<usize>, String> {
+pub(super) fn sizes(
+    node: &Node<'_>,
+    name: &str,
+    dims: usize,
+    or: usize,
+) -> Result<Vec<usize>, String> {
     let Some(values) = node.ints(name) else {
         return Ok(vec![or; dims]);
     };
@@ -96,10 +117,10 @@ fn sizes(node: &Node<'_>, name: &str, dims: usize, or: usize) -> Result<Vec<usiz
 }
 
 /// Padding before and after each axis.
-type Pads = (Vec<usize>, Vec<usize>);
+pub(super) type Pads = (Vec<usize>, Vec<usize>);
 
 /// Padding, also from `auto_pad`.
-fn pads(
+pub(super) fn pads(
     im: &Importer<'_>,
     node: &Node<'_>,
     x: TensorId,
@@ -216,10 +237,7 @@ fn conv_transpose(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) ->
     let stride = sizes(node, "strides", dims, 1)?;
     let dilation = sizes(node, "dilations", dims, 1)?;
     let auto = node.text("auto_pad", "NOTSET");
-    if dilation.iter().any(|d| *d != 1)
-        || node.has("output_shape")
-        || !matches!(auto, "NOTSET" | "")
-    {
+    if node.has("output_shape") || !matches!(auto, "NOTSET" | "") {
         return Ok(None);
     }
     let both = sizes(node, "pads", 2 * dims, 0)?;
@@ -235,6 +253,7 @@ fn conv_transpose(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) ->
         pad_begin: pad_begin.to_vec(),
         pad_end: pad_end.to_vec(),
         output_pad: sizes(node, "output_padding", dims, 0)?,
+        dilation,
         groups,
     };
     let Some(mut weights) = conv_weights(im, node, inputs, out)? else {
@@ -242,24 +261,6 @@ fn conv_transpose(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) ->
     };
     weights.insert(0, x);
     im.push_op(node, op, weights).map(Some)
-}
-
-fn activation(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
-    let act = match node.op {
-        "Relu" => Act::Relu,
-        "LeakyRelu" => Act::LeakyRelu {
-            slope: node.float("alpha", 0.01),
-        },
-        "Sigmoid" => Act::Sigmoid,
-        "Tanh" => Act::Tanh,
-        "Elu" => Act::Elu {
-            alpha: node.float("alpha", 1.0),
-        },
-        "Gelu" if node.text("approximate", "none") == "none" => Act::Gelu,
-        "Swish" if node.float("alpha", 1.0) == 1.0 => Act::Silu,
-        _ => return Ok(None),
-    };
-    unary(im, node, inputs, Op::Activation(act))
 }
 
 fn prelu(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
@@ -291,235 +292,4 @@ pub(super) fn per_channel(im: &Importer<'_>, shape: &[usize], channels: usize) -
         .enumerate()
         .all(|(i, d)| if i == axis { *d == channels } else { *d == 1 });
     fits.then_some(channels)
-}
-
-fn softmax(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
-    let rank = im.graph.spatial_dims + 2;
-    let axis = node.int("axis", -1);
-    let axis = if axis < 0 {
-        axis + i64::try_from(rank).unwrap_or(0)
-    } else {
-        axis
-    };
-    if axis == 1 {
-        unary(im, node, inputs, Op::Softmax)
-    } else {
-        Ok(None)
-    }
-}
-
-fn pool(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
-    let Some(x) = spatial_input(im, node, inputs)? else {
-        return Ok(None);
-    };
-    let dims = im.graph.spatial_dims;
-    let kernel = sizes(node, "kernel_shape", dims, 1)?;
-    let (stride, dilation) = (
-        sizes(node, "strides", dims, 1)?,
-        sizes(node, "dilations", dims, 1)?,
-    );
-    let Some((pad_begin, pad_end)) = pads(im, node, x, [&kernel, &stride, &dilation])? else {
-        return Ok(None);
-    };
-    if dilation.iter().any(|d| *d != 1) || node.int("ceil_mode", 0) != 0 || node.outputs.len() > 1 {
-        return Ok(None);
-    }
-    let op = if node.op == "MaxPool" {
-        Op::MaxPool {
-            kernel,
-            stride,
-            pad_begin,
-            pad_end,
-        }
-    } else {
-        Op::AvgPool {
-            kernel,
-            stride,
-            pad_begin,
-            pad_end,
-            count_padding: node.int("count_include_pad", 0) != 0,
-        }
-    };
-    im.push_op(node, op, vec![x]).map(Some)
-}
-
-fn resize(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
-    let Some(x) = spatial_input(im, node, inputs)? else {
-        return Ok(None);
-    };
-    let shape = im.shapes.get(x.index()).cloned().unwrap_or_default();
-    let Some(scale) = scales(node, inputs, &shape) else {
-        return Ok(None);
-    };
-    let mode = node.text("mode", "nearest");
-    // "Upsample" and Resize of opset 10 have no coordinate mode: they are asymmetric.
-    let old = node.op == "Upsample" || inputs.len() < 3;
-    let coordinates = node.text(
-        "coordinate_transformation_mode",
-        if old { "asymmetric" } else { "half_pixel" },
-    );
-    let rounding = node.text(
-        "nearest_mode",
-        if old { "floor" } else { "round_prefer_floor" },
-    );
-    let op = match (mode, coordinates, rounding) {
-        // For whole factors these name the same voxels.
-        ("nearest", "asymmetric", "floor")
-        | (
-            "nearest",
-            "half_pixel" | "pytorch_half_pixel",
-            "round_prefer_floor" | "round_prefer_ceil",
-        ) => Op::UpsampleNearest { scale },
-        ("linear", "half_pixel" | "pytorch_half_pixel", _) => Op::UpsampleLinear {
-            scale,
-            align_corners: false,
-        },
-        ("linear", "align_corners", _) => Op::UpsampleLinear {
-            scale,
-            align_corners: true,
-        },
-        _ => return Ok(None),
-    };
-    if scales_are_one(&op) {
-        return Ok(Some(Value::Act(x)));
-    }
-    im.push_op(node, op, vec![x]).map(Some)
-}
-
-fn scales_are_one(op: &Op) -> bool {
-    match op {
-        Op::UpsampleNearest { scale } | Op::UpsampleLinear { scale, .. } => {
-            scale.iter().all(|s| *s == 1)
-        }
-        _ => false,
-    }
-}
-
-/// Whole factors per spatial axis, from scales or sizes; `None` when they are not whole or touch other axes.
-fn scales(node: &Node<'_>, inputs: Inputs<'_>, shape: &[usize]) -> Option<Vec<usize>> {
-    let floats = |i: usize| {
-        constant(inputs, i)
-            .filter(|(c, _)| c.len() > 0)
-            .and_then(|(c, _)| c.as_floats().cloned())
-    };
-    let at = if node.op == "Upsample" || inputs.len() == 2 {
-        1
-    } else {
-        2
-    };
-    let factors: Vec<usize> =
-        if let Some((sizes, _)) = constant(inputs, 3).filter(|(c, _)| c.len() > 0) {
-            let exact = |(size, d): (&i64, &usize)| {
-                let size = usize::try_from(*size).ok()?;
-                size.is_multiple_of(*d)
-                    .then(|| size.checked_div(*d))
-                    .flatten()
-            };
-            sizes
-                .as_ints()?
-                .iter()
-                .zip(shape)
-                .map(exact)
-                .collect::<Option<_>>()?
-        } else {
-            let scales = floats(at).or_else(|| node.floats("scales").map(Into::into))?;
-            let whole = |s: &f32| (1..=64u16).find(|n| f32::from(*n) == *s).map(usize::from);
-            scales.iter().map(whole).collect::<Option<_>>()?
-        };
-    let (outer, spatial) = factors.split_at_checked(2)?;
-    (outer == [1, 1] && factors.len() == shape.len()).then(|| spatial.to_vec())
-}
-
-fn pad(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
-    let amounts = match constant(inputs, 1) {
-        Some((c, _)) => c.as_ints().map(<[i64]>::to_vec),
-        None => node.ints("pads").map(<[i64]>::to_vec),
-    };
-    let (Some(amounts), Some(Some(value))) = (amounts, inputs.first()) else {
-        return Ok(None);
-    };
-    if amounts.iter().all(|a| *a == 0) && !matches!(value, Value::Known(..)) {
-        return Ok(Some(value.clone()));
-    }
-    let Some(x) = spatial_input(im, node, inputs)? else {
-        return Ok(None);
-    };
-    let amounts: Option<Vec<usize>> = amounts.iter().map(|a| usize::try_from(*a).ok()).collect();
-    let rank = im.graph.spatial_dims + 2;
-    let Some((begin, end)) = amounts.as_deref().and_then(|a| a.split_at_checked(rank)) else {
-        return Ok(None);
-    };
-    let ([0, 0, begin @ ..], [0, 0, end @ ..], false) = (begin, end, present(inputs, 3)) else {
-        return Ok(None);
-    };
-    let value = match inputs.get(2) {
-        Some(Some(Value::Known(c, _))) => c.scalar().unwrap_or(0.0),
-        _ => node.float("value", 0.0),
-    };
-    let mode = match node.text("mode", "constant") {
-        "constant" => PadMode::Constant { value },
-        "edge" => PadMode::Edge,
-        "reflect" => PadMode::Reflect,
-        _ => return Ok(None),
-    };
-    let op = Op::Pad {
-        begin: begin.to_vec(),
-        end: end.to_vec(),
-        mode,
-    };
-    im.push_op(node, op, vec![x]).map(Some)
-}
-
-fn concat(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
-    let rank = im.graph.spatial_dims + 2;
-    let axis = node.int("axis", 0);
-    let channels = axis == 1 || axis + i64::try_from(rank).unwrap_or(0) == 1;
-    let plain = inputs.iter().all(
-        |v| matches!(v, Some(v @ (Value::Act(_) | Value::View(..))) if im.shape(v).len() == rank),
-    );
-    if !channels || !plain {
-        return Ok(None);
-    }
-    let mut ids = Vec::new();
-    for value in inputs.iter().flatten() {
-        ids.push(im.materialize(value.clone(), node.name)?);
-    }
-    im.push_op(node, Op::Concat, ids).map(Some)
-}
-
-/// A reshape costs nothing until something reads it in its new shape.
-fn view(im: &Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> Option<Value> {
-    let value = inputs.first()?.as_ref()?;
-    let operands: Vec<_> = inputs
-        .iter()
-        .map(|v| {
-            v.as_ref().map(|v| super::shape_rules::Operand {
-                shape: im.shape(v),
-                constant: match v {
-                    Value::Known(c, _) => Some(c.as_ref()),
-                    _ => None,
-                },
-            })
-        })
-        .collect();
-    let shape = super::shape_rules::outputs(node, &operands)?
-        .into_iter()
-        .next()?;
-    let id = match value {
-        Value::Act(id) | Value::View(id, ..) => *id,
-        Value::Known(..) => return None,
-    };
-    let real = im.shapes.get(id.index())?;
-    Some(if *real == shape {
-        Value::Act(id)
-    } else {
-        Value::View(id, shape, node.name.to_owned())
-    })
-}
-
-fn alias(node: &Node<'_>, inputs: Inputs<'_>) -> Option<Value> {
-    let value = inputs.first()?.as_ref()?;
-    // A cast between float types is not arithmetic of ours: everything is f32.
-    let same = node.op != "Cast" || matches!(node.int("to", 1), 1 | 10 | 11 | 16);
-    (same && !matches!(value, Value::Known(..)) && node.outputs.len() == 1).then(|| value.clone())
 }

@@ -1,10 +1,13 @@
 //! Norms, and the arithmetic with constants that exporters make of their scales and shifts.
 
-use super::constant::{Constant, Data};
-use super::import::{Importer, Value};
+use super::constant::{Constant, Data, narrow};
+use super::import::{Importer, Value, View};
 use super::proto::Node;
 use super::translate::{Inputs, One, channels, constant, per_channel, spatial_input};
+use super::translate_tensor::{self, floats as floats_of, push};
 use crate::network::graph::{Op, TensorId};
+use crate::network::tensor_op::{Binary, TensorOp};
+use std::rc::Rc;
 
 /// Whether a constant holds this value everywhere.
 fn is_all(c: &Constant, value: f32) -> bool {
@@ -20,30 +23,13 @@ pub(super) fn instance_norm(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inpu
     let eps = node.float("epsilon", 1e-5);
     let plain = is_all(scale, 1.0) && is_all(shift, 0.0);
     // A group norm is exported as an instance norm over channels folded into (N, groups, everything else).
-    if let Some(Some(Value::View(x, shape, _))) = inputs.first() {
-        let real = im.shapes.get(x.index()).cloned().unwrap_or_default();
-        let ([n, groups, _], true) = (shape.as_slice(), plain) else {
-            return Ok(None);
-        };
-        let whole = real.first() == Some(n) && real.len() == im.graph.spatial_dims + 2;
-        if !whole || *groups == 0 || !real.get(1).is_some_and(|c| c.is_multiple_of(*groups)) {
-            return Ok(None);
-        }
-        let Value::Act(id) = im.push_op(
-            node,
-            Op::GroupNorm {
-                groups: *groups,
-                eps,
-            },
-            vec![*x],
-        )?
-        else {
-            return Ok(None);
-        };
-        return Ok(Some(Value::View(id, shape.clone(), node.name.to_owned())));
+    if let (Some(Some(Value::View(view))), true) = (inputs.first(), plain)
+        && let Some(made) = grouped(im, node, view, eps)?
+    {
+        return Ok(Some(made));
     }
     let Some(x) = spatial_input(im, node, inputs)? else {
-        return Ok(None);
+        return general_norm(im, node, inputs, eps);
     };
     let c = channels(im, x);
     let mut ids = vec![x];
@@ -53,6 +39,71 @@ pub(super) fn instance_norm(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inpu
         ids.push(im.weight(shift, shift_name, node, vec![c])?);
     }
     im.push_op(node, Op::InstanceNorm { eps }, ids).map(Some)
+}
+
+/// A group norm behind a view of channels folded into groups.
+fn grouped(im: &mut Importer<'_>, node: &Node<'_>, view: &View, eps: f32) -> One {
+    let real = im.shapes.get(view.of.index()).cloned().unwrap_or_default();
+    let [n, groups, _] = *view.shape.as_slice() else {
+        return Ok(None);
+    };
+    let whole = real.first() == Some(&n) && real.len() == im.graph.spatial_dims + 2;
+    if !whole || groups == 0 || !real.get(1).is_some_and(|c| c.is_multiple_of(groups)) {
+        return Ok(None);
+    }
+    let Value::Act(of) = im.push_op(node, Op::GroupNorm { groups, eps }, vec![view.of])? else {
+        return Ok(None);
+    };
+    Ok(Some(Value::View(Rc::new(View {
+        of,
+        name: node.name.to_owned(),
+        ..view.clone()
+    }))))
+}
+
+/// An instance norm over any axes after the second, written as a norm, a product and a sum.
+fn general_norm(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>, eps: f32) -> One {
+    let Some(Some(value)) = inputs.first() else {
+        return Ok(None);
+    };
+    if matches!(value, Value::Known(..)) || im.shape(value).len() < 3 {
+        return Ok(None);
+    }
+    let x = im.materialize(value.clone(), node.name)?;
+    let op = TensorOp::LayerNorm { axis: 2, eps };
+    let Some(made) = push(im, node, op, vec![x])? else {
+        return Ok(None);
+    };
+    affine(im, node, made, [constant(inputs, 1), constant(inputs, 2)])
+}
+
+/// A factor and a shift per channel on a tensor of any rank.
+fn affine(
+    im: &mut Importer<'_>,
+    node: &Node<'_>,
+    mut made: Value,
+    parts: [Option<(&Rc<Constant>, Option<&str>)>; 2],
+) -> One {
+    let mut shape = vec![1; im.shape(&made).len().saturating_sub(1)];
+    let channels = im.shape(&made).get(1).copied().unwrap_or(0);
+    if let Some(slot) = shape.first_mut() {
+        *slot = channels;
+    }
+    let steps = [(Binary::Mul, 1.0), (Binary::Add, 0.0)];
+    for ((op, nothing), part) in steps.into_iter().zip(parts) {
+        let Some((c, name)) = part else {
+            return Ok(None);
+        };
+        if is_all(c, nothing) && name.is_none() {
+            continue;
+        }
+        let ids = vec![
+            im.materialize(made, node.name)?,
+            im.weight(c, name, node, shape.clone())?,
+        ];
+        made = im.push_op(node, Op::Tensor(TensorOp::Binary(op)), ids)?;
+    }
+    Ok(Some(made))
 }
 
 pub(super) fn group_norm(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
@@ -102,12 +153,12 @@ fn spread(c: &Constant, channels: usize) -> Result<Constant, String> {
 }
 
 pub(super) fn batch_norm(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
-    let Some(x) = spatial_input(im, node, inputs)? else {
-        return Ok(None);
-    };
     if node.int("training_mode", 0) != 0 {
         return Ok(None);
     }
+    let Some(x) = spatial_input(im, node, inputs)? else {
+        return general_batch_norm(im, node, inputs);
+    };
     let c = channels(im, x);
     let mut ids = vec![x];
     for i in 1..5 {
@@ -126,31 +177,55 @@ pub(super) fn batch_norm(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<
     .map(Some)
 }
 
+/// A batch norm on a tensor of any rank, as a product and a sum.
+fn general_batch_norm(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
+    let floats = |i: usize| constant(inputs, i).and_then(|(c, _)| c.as_floats().cloned());
+    let (Some(Some(value)), Some(scale), Some(shift), Some(mean), Some(var)) =
+        (inputs.first(), floats(1), floats(2), floats(3), floats(4))
+    else {
+        return Ok(None);
+    };
+    if matches!(value, Value::Known(..)) || im.shape(value).len() < 2 {
+        return Ok(None);
+    }
+    let eps = f64::from(node.float("epsilon", 1e-5));
+    let each = scale
+        .iter()
+        .zip(shift.iter())
+        .zip(mean.iter().zip(var.iter()));
+    let (factors, shifts): (Vec<f32>, Vec<f32>) = each
+        .map(|((g, b), (m, v))| {
+            let factor = f64::from(*g) / (f64::from(*v) + eps).sqrt();
+            let shift = f64::from(*b) - f64::from(*m) * factor;
+            (narrow(factor), narrow(shift))
+        })
+        .unzip();
+    let n = factors.len();
+    let (factors, shifts) = (
+        Rc::new(floats_of(factors, vec![n])),
+        Rc::new(floats_of(shifts, vec![n])),
+    );
+    let name = |i: usize| constant(inputs, i).and_then(|(_, name)| name);
+    let x = im.materialize(value.clone(), node.name).map(Value::Act)?;
+    affine(
+        im,
+        node,
+        x,
+        [Some((&factors, name(1))), Some((&shifts, name(2)))],
+    )
+}
+
 pub(super) fn arithmetic(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
     let [Some(a), Some(b)] = inputs else {
         return Ok(None);
     };
     match (a, b) {
         (Value::Known(..), Value::Known(..)) => Ok(None),
-        (x, Value::Known(c, name)) => with_constant(im, node, (x, 0), (c, name.as_deref())),
-        (Value::Known(c, name), x) if matches!(node.op, "Add" | "Mul") => {
+        (x, Value::Known(c, name, _)) => with_constant(im, node, (x, 0), (c, name.as_deref())),
+        (Value::Known(c, name, _), x) if matches!(node.op, "Add" | "Mul") => {
             with_constant(im, node, (x, 1), (c, name.as_deref()))
         }
-        (Value::Known(..), _) => Ok(None),
-        (a, b) => {
-            let op = match node.op {
-                "Add" => Op::Add,
-                "Mul" => Op::Mul,
-                _ => return Ok(None),
-            };
-            let rank = im.graph.spatial_dims + 2;
-            if im.shape(a) != im.shape(b) || im.shape(a).len() != rank {
-                return Ok(None);
-            }
-            let (a, b) = (a.clone(), b.clone());
-            let ids = vec![im.materialize(a, node.name)?, im.materialize(b, node.name)?];
-            im.push_op(node, op, ids).map(Some)
-        }
+        _ => Ok(None),
     }
 }
 
@@ -162,6 +237,17 @@ fn with_constant(
     (c, name): (&Constant, Option<&str>),
 ) -> One {
     let Value::Act(id) = *x else { return Ok(None) };
+    let read_once = node.inputs.get(side).is_some_and(|name| im.read_once(name));
+    if node.op == "Add" && read_once && translate_tensor::bias(im, node, x, (c, name))? {
+        return Ok(Some(Value::Act(id)));
+    }
+    // One number is no norm.
+    if c.len() == 1
+        && (name.is_none() || c.shape.is_empty())
+        && !im.maker(id).is_some_and(|m| m.op.is_spatial_norm())
+    {
+        return Ok(None);
+    }
     let (Some(values), true) = (
         c.as_floats(),
         im.shape(x).len() == im.graph.spatial_dims + 2,
@@ -188,7 +274,6 @@ fn with_constant(
     };
     let scales = matches!(node.op, "Mul" | "Div");
     let label = name.map_or_else(|| format!("{}.constant", node.name), str::to_owned);
-    let read_once = node.inputs.get(side).is_some_and(|name| im.read_once(name));
     if read_once && fuse(im, id, (&values, &label, name.is_some()), scales)? {
         return Ok(Some(Value::Act(id)));
     }

@@ -26,7 +26,7 @@ fn step(b: &mut Builder, name: &str, step: &Step<'_>) -> TensorId {
         at: vec![SIZE; 3],
         shapes: vec![step.shape.to_vec()],
         flops: step.flops as u64,
-        reason: "attention can be planned but not run by this version".to_owned(),
+        reason: "the preset is a plan at one size without its weights; the network itself runs from its ONNX file".to_owned(),
     };
     b.node(name, op, inputs, step.shape.get(1).copied().unwrap_or(0))
 }

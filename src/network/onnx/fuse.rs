@@ -1,0 +1,134 @@
+//! GELU as exporters write it out, seen as one operation again.
+
+use crate::network::compact;
+use crate::network::graph::{Act, Function, Graph, Op, TensorId};
+use crate::network::weights::Weights;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where each tensor is made and how often it is read.
+struct Index {
+    maker: BTreeMap<TensorId, usize>,
+    reads: BTreeMap<TensorId, usize>,
+}
+
+impl Index {
+    fn of(graph: &Graph) -> Self {
+        let mut reads = BTreeMap::new();
+        let inputs = graph.nodes.iter().flat_map(|n| &n.inputs);
+        for id in inputs.chain(&graph.outputs) {
+            *reads.entry(*id).or_insert(0) += 1;
+        }
+        let maker = (0..)
+            .zip(&graph.nodes)
+            .flat_map(|(i, n)| n.outputs.iter().map(move |o| (*o, i)));
+        Self {
+            maker: maker.collect(),
+            reads,
+        }
+    }
+
+    /// The activation that makes a tensor nothing else reads: its node, what it does, its input.
+    fn act(&self, graph: &Graph, id: TensorId) -> Option<(usize, Act, TensorId)> {
+        let at = *self.maker.get(&id)?;
+        let node = graph.nodes.get(at)?;
+        match (&node.op, self.reads.get(&id)) {
+            (Op::Activation(act), Some(1)) => Some((at, *act, *node.inputs.first()?)),
+            _ => None,
+        }
+    }
+}
+
+/// Replaces x / sqrt 2, erf, + 1, * x, / 2 (in the orders that exporters use) by one activation.
+pub(super) fn gelu(graph: &mut Graph, weights: &mut Weights) {
+    let index = Index::of(graph);
+    let (mut dropped, mut gone) = (BTreeSet::new(), BTreeSet::new());
+    for at in 0..graph.nodes.len() {
+        let Some(found) = pattern(graph, &index, at) else {
+            continue;
+        };
+        let Some(node) = graph.nodes.get_mut(found.last) else {
+            continue;
+        };
+        node.op = Op::Activation(Act::Gelu);
+        node.inputs = vec![found.x];
+        dropped.extend(found.nodes);
+    }
+    for at in &dropped {
+        gone.extend(
+            graph
+                .nodes
+                .get(*at)
+                .into_iter()
+                .flat_map(|n| n.outputs.clone()),
+        );
+    }
+    let mut i = 0..;
+    graph
+        .nodes
+        .retain(|_| i.next().is_none_or(|i| !dropped.contains(&i)));
+    compact::without(graph, weights, &gone);
+}
+
+/// A GELU: the node that makes its result, its input, and the nodes that go.
+struct Found {
+    last: usize,
+    x: TensorId,
+    nodes: Vec<usize>,
+}
+
+/// The GELU around the product at a node.
+fn pattern(graph: &Graph, index: &Index, at: usize) -> Option<Found> {
+    let node = graph.nodes.get(at)?;
+    let (Op::Mul, &[a, b], &[out]) = (&node.op, node.inputs.as_slice(), node.outputs.as_slice())
+    else {
+        return None;
+    };
+    [(a, b), (b, a)].into_iter().find_map(|(x, t)| {
+        let (
+            plus,
+            Act::Affine {
+                factor: 1.0,
+                shift: 1.0,
+            },
+            erf,
+        ) = index.act(graph, t)?
+        else {
+            return None;
+        };
+        let (erf, Act::Function(Function::Erf), scaled) = index.act(graph, erf)? else {
+            return None;
+        };
+        let (scale, Act::Affine { factor, shift: 0.0 }, inner) = index.act(graph, scaled)? else {
+            return None;
+        };
+        if (factor - std::f32::consts::FRAC_1_SQRT_2).abs() > 1e-6 {
+            return None;
+        }
+        let half = |act: &Act| matches!(act, Act::Affine { factor, shift: 0.0 } if *factor == 0.5);
+        // x * 0.5 first.
+        if let Some((halved, act, own)) = index.act(graph, x)
+            && half(&act)
+            && own == inner
+        {
+            return Some(Found {
+                last: at,
+                x: inner,
+                nodes: vec![plus, erf, scale, halved],
+            });
+        }
+        // Or the product first, halved by the next node.
+        if x != inner || index.reads.get(&out) != Some(&1) {
+            return None;
+        }
+        let next = (at + 1..graph.nodes.len().min(at + 8)).find(|i| {
+            graph.nodes.get(*i).is_some_and(|n| {
+                n.inputs == [out] && matches!(&n.op, Op::Activation(act) if half(act))
+            })
+        })?;
+        Some(Found {
+            last: next,
+            x: inner,
+            nodes: vec![plus, erf, scale, at],
+        })
+    })
+}
