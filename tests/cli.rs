@@ -228,6 +228,70 @@ fn a_plan_that_does_not_fit_the_card_asked_for_exits_with_1() {
 }
 
 #[test]
+fn a_memory_limit_is_kept_in_tiles_or_answered_with_the_least() {
+    let budget = [
+        "budget",
+        "preset:demo",
+        "--roi-size",
+        "128x128x64",
+        "--json",
+    ];
+    let with = |more: &[&str]| voxfit(&[&budget[..], more].concat());
+    let whole = json(&with(&[]));
+    let arena = |v: &Value| v["arena"].as_u64().unwrap();
+    assert!(whole["tiles"].is_null() && whole["limit"].is_null());
+    let o = with(&["--memory-limit", "6 MiB"]);
+    assert_eq!(code(&o), 0, "{}", errors(&o));
+    let tiled = json(&o);
+    assert!(arena(&tiled) <= 6 << 20);
+    assert_eq!(tiled["tiles"]["untiled"].as_u64().unwrap(), arena(&whole));
+    assert_eq!(tiled["limit"]["met"], true);
+    has(
+        &tiled["tiles"]["segments"][0],
+        &["name", "slabs", "kept", "recompute_flops"],
+    );
+    assert!(arena(&json(&with(&["--tiles"]))) <= arena(&tiled));
+    let o = with(&["--memory-limit", "100000"]);
+    assert_eq!(code(&o), 1, "{}", errors(&o));
+    let limit = &json(&o)["limit"];
+    let least = limit["least"].as_u64().unwrap();
+    assert!(limit["text"].as_str().unwrap().contains("no schedule"));
+    let o = with(&["--memory-limit", &least.to_string()]);
+    assert_eq!(code(&o), 0, "the least is not met: {}", errors(&o));
+    // A window that runs in tiles gives the result of one that runs whole.
+    let out = std::env::temp_dir().join(format!("voxfit-tiles-{}", std::process::id()));
+    std::fs::create_dir_all(&out).unwrap();
+    let run = |name: &str, more: &[&str]| {
+        let file = out.join(name).to_string_lossy().into_owned();
+        let args = [
+            "run",
+            "phantom:64x64x32:3",
+            "preset:demo",
+            "--roi-size",
+            "48x48x32",
+        ];
+        let o = voxfit(&[&args[..], &["--out", &file, "--json"], more].concat());
+        assert_eq!(code(&o), 0, "{}", errors(&o));
+        json(&o)
+    };
+    let whole = run("whole.json", &[]);
+    let planned = whole["memory"]["planned"].as_u64().unwrap();
+    let tiled = run(
+        "tiled.json",
+        &["--memory-limit", &(planned * 2 / 3).to_string()],
+    );
+    assert_eq!(whole["outputs_sha256"], tiled["outputs_sha256"]);
+    assert_eq!(
+        tiled["memory"]["tiles"]["untiled"].as_u64().unwrap(),
+        planned
+    );
+    let memory = &tiled["memory"];
+    assert_eq!(memory["planned"], memory["allocated"]);
+    assert_eq!(memory["planned"], memory["measured_peak"]);
+    std::fs::remove_dir_all(&out).unwrap();
+}
+
+#[test]
 fn wrong_usage_exits_with_2_and_names_what_was_found() {
     let cases: [(&[&str], &str); 8] = [
         (

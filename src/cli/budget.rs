@@ -43,7 +43,8 @@ pub(super) fn run(args: &BudgetArgs, json: bool) -> Result<u8, Failure> {
         print(args, &made, &cards);
     }
     let over = made.cards.iter().any(|c| c.verdict == Verdict::Over);
-    Ok(u8::from(over && !args.card.is_empty()))
+    let missed = made.budget.limit.as_ref().is_some_and(|l| !l.met);
+    Ok(u8::from(missed || (over && !args.card.is_empty())))
 }
 
 /// The budget of the arguments on these cards.
@@ -131,6 +132,10 @@ fn print(args: &BudgetArgs, made: &BudgetOnCards, cards: &[&Card]) {
         b.timeline.len(),
         b.peak_step.node
     ));
+    if let Some(text) = b.limit.as_ref().and_then(|l| l.text.as_ref()) {
+        output::warn(text);
+        output::say("what follows is the plan that needs least:");
+    }
     if let Some(tiles) = &b.tiles {
         print_tiles(tiles, b.arena.unwrap_or_default());
     }

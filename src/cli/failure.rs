@@ -12,6 +12,8 @@ use crate::tiling::TilingError;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
+/// The answer is no: it does not fit.
+pub(super) const NO: u8 = 1;
 /// Wrong usage.
 pub(super) const USAGE: u8 = 2;
 /// Bad input data.
@@ -49,7 +51,7 @@ impl Failure {
     /// Prints the sentence, and the object where the contract wants one.
     pub(super) fn report(self, json: bool) -> ExitCode {
         output::warn(&format!("voxfit: {}", self.message));
-        if json && self.code == DATA {
+        if json && matches!(self.code, DATA | NO) {
             let mut object = self.json.unwrap_or_else(|| json!({}));
             object["error"] = Value::from(self.message);
             output::print_json(&object);
@@ -107,6 +109,7 @@ impl From<MemoryError> for Failure {
             MemoryError::EmptyBatch
             | MemoryError::EmptyRoi { .. }
             | MemoryError::TooLarge { .. } => USAGE,
+            MemoryError::LimitTooSmall { .. } => NO,
             _ => DATA,
         };
         Self::new(code, e.to_string())
@@ -117,6 +120,7 @@ impl From<EngineError> for Failure {
     fn from(e: EngineError) -> Self {
         let code = match &e {
             EngineError::Cancelled(_) => CANCELLED,
+            EngineError::Memory(MemoryError::LimitTooSmall { .. }) => NO,
             EngineError::OutOfMemory { .. } | EngineError::Threads { .. } => TEMPORARY,
             _ => DATA,
         };

@@ -4,106 +4,11 @@ use super::cpu::CpuEngine;
 use super::{Engine as _, Forward, Tensor, forward_within};
 use crate::jobs::Control;
 use crate::memory::{Precision, schedule, tiles};
-use crate::network::builder::{Builder, Conv};
-use crate::network::{Act, Graph, Weights};
+use crate::network::random::{Dice, network};
+use crate::network::{Graph, Weights};
 use crate::units::Bytes;
 use proptest::prelude::*;
 use std::sync::Arc;
-
-/// Numbers that a random network is made from, one after the other.
-struct Dice(Vec<usize>, usize);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.1 += 1;
-        self.0[self.1 % self.0.len()] / (1 + self.1 / self.0.len()) % sides
-    }
-}
-
-/// A random network with skips, residuals, ups and downs of every kind, with or without norms over space.
-fn network(dice: &mut Dice, norms: bool) -> Graph {
-    let mut b = Builder::new("random", 3);
-    let x = b.input("x", 1 + dice.roll(2));
-    let mut width = 1 + dice.roll(9);
-    let kernel = [1 + 2 * dice.roll(3), 1 + 2 * dice.roll(2), 3];
-    let mut x = b.conv("first", x, Conv::new(width, &kernel));
-    let mut skips = Vec::new();
-    for level in 0..2 {
-        for i in 0..=dice.roll(2) {
-            let at = format!("down{level}.{i}");
-            let y = b.conv(&at, x, Conv::k3(width));
-            let y = norm(&mut b, dice, norms, &format!("{at}.n"), y);
-            let y = b.act(&format!("{at}.a"), y, Act::LeakyRelu { slope: 0.1 }, false);
-            x = match dice.roll(3) {
-                0 => b.add(&format!("{at}.sum"), y, x, false),
-                _ => y,
-            };
-        }
-        skips.push(x);
-        let at = format!("pool{level}");
-        x = match dice.roll(4) {
-            0 => b.max_pool(&at, x, &[2; 3], &[2; 3], &[0; 3]),
-            1 => b.max_pool(&at, x, &[3; 3], &[2; 3], &[1; 3]),
-            2 => {
-                width += 2;
-                b.conv(&at, x, Conv::k3(width).stride(&[2; 3]))
-            }
-            _ => {
-                width += 1;
-                b.conv(&at, x, Conv::k1(width).stride(&[2; 3]))
-            }
-        };
-    }
-    x = b.conv("bottom", x, Conv::k3(width));
-    let mut outs = vec![];
-    for level in (0..2).rev() {
-        let skip = skips[level];
-        let channels = b.channels(skip);
-        let at = format!("up{level}");
-        let up = match dice.roll(3) {
-            0 => b.conv_transpose(&at, x, channels, &[2; 3], true),
-            1 => {
-                let up = b.upsample_nearest(&at, x, &[2; 3]);
-                b.conv(&format!("{at}.c"), up, Conv::k1(channels))
-            }
-            _ => {
-                let narrow = b.conv(&format!("{at}.c"), x, Conv::k1(channels));
-                b.upsample_linear(&at, narrow, &[2; 3])
-            }
-        };
-        let joined = match dice.roll(2) {
-            0 => b.add(&format!("{at}.sum"), up, skip, false),
-            _ => b.concat(&format!("{at}.cat"), &[up, skip]),
-        };
-        if dice.roll(4) == 0 {
-            outs.push(joined);
-        }
-        x = b.conv(&format!("{at}.conv"), joined, Conv::k3(channels));
-        x = norm(&mut b, dice, norms, &format!("{at}.n"), x);
-        x = b.act(&format!("{at}.a"), x, Act::Relu, false);
-    }
-    let out = b.conv("out", x, Conv::k1(2));
-    outs.push(b.act("scores", out, Act::Sigmoid, false));
-    for out in outs {
-        b.output(out);
-    }
-    b.finish()
-}
-
-fn norm(
-    b: &mut Builder,
-    dice: &mut Dice,
-    norms: bool,
-    at: &str,
-    x: crate::network::TensorId,
-) -> crate::network::TensorId {
-    match dice.roll(3) {
-        0 => b.batch_norm(at, x),
-        1 if norms => b.instance_norm(at, x, true),
-        2 if norms => b.group_norm(at, x, 1),
-        _ => x,
-    }
-}
 
 fn input(channels: usize, spatial: &[usize], batch: usize) -> Tensor {
     let shape = [&[batch, channels], spatial].concat();
@@ -160,7 +65,7 @@ proptest! {
         threads in 1_usize..3,
         portable in any::<bool>(),
     ) {
-        let mut dice = Dice(dice, 0);
+        let mut dice = Dice::new(dice);
         let graph = Arc::new(network(&mut dice, norms));
         let weights = Weights::seeded(&graph, 3).unwrap();
         let spatial: Vec<usize> = size.iter().map(|s| 4 * s).collect();
@@ -220,4 +125,132 @@ fn the_lung_nodule_network_gives_the_same_bits_in_tiles_and_answers_a_cancel_ins
     assert!(part < 0.9, "stopped only at {part}");
     waiting.join().unwrap();
     assert!(engine.describe().available);
+}
+
+/// A volume that is nowhere in memory, and a sink that keeps a fingerprint of each output.
+struct Ramp;
+
+impl super::Source for Ramp {
+    fn gather(
+        &self,
+        _window: usize,
+        _input: usize,
+        into: super::MapMut<'_>,
+    ) -> Result<(), super::EngineError> {
+        for (i, x) in into.values.iter_mut().enumerate() {
+            *x = ((i * 7919 % 1013) as f32 - 500.0) / 1000.0;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Prints(Vec<u64>);
+
+impl super::Sink for Prints {
+    fn take(
+        &mut self,
+        _window: usize,
+        _output: usize,
+        map: super::Map<'_>,
+    ) -> Result<(), super::EngineError> {
+        let mix = |h: u64, x: &f32| (h ^ u64::from(x.to_bits())).wrapping_mul(0x0100_0000_01b3);
+        self.0
+            .push(map.values.iter().fold(0xcbf2_9ce4_8422_2325, mix));
+        Ok(())
+    }
+
+    fn window_done(&mut self, _window: usize) -> Result<(), super::EngineError> {
+        Ok(())
+    }
+}
+
+/// The most memory this process has held, in KiB; 0 where the system does not tell.
+fn high_water() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|l| l.starts_with("VmHWM"));
+    line.and_then(|l| l.split_whitespace().nth(1)?.parse().ok())
+        .unwrap_or(0)
+}
+
+/// One pass of the lung nodule network over the ramp; prints what it took.
+fn lung_nodule(spatial: [usize; 3], limit: Option<Bytes>, engine: &mut CpuEngine) -> Vec<u64> {
+    let graph = Arc::new(
+        crate::network::preset::load("monai-lung-nodule")
+            .unwrap()
+            .graph,
+    );
+    let weights = Weights::seeded(&graph, 1).unwrap();
+    let before = high_water();
+    let planned = tiles::plan_under(&graph, &spatial, 1, Precision::Fp32, limit).unwrap();
+    let plan = super::EnginePlan {
+        graph,
+        schedule: Arc::new(planned),
+        n_windows: 1,
+    };
+    engine.prepare(&plan, &weights).unwrap();
+    let (control, mut prints, start) =
+        (Control::new(), Prints::default(), std::time::Instant::now());
+    control.set_total(1);
+    engine.pass(0, &Ramp, &mut prints, &control).unwrap();
+    let m = engine.memory();
+    assert_eq!((m.planned, m.planned), (m.allocated, m.measured_peak));
+    println!(
+        "{spatial:?} under {limit:?}: arena {} ({}), {:?}, {} threads, peak RSS {} KiB, {before} before the arena; tiles {:?}",
+        m.planned,
+        m.planned.0,
+        start.elapsed(),
+        engine.threads(),
+        high_water(),
+        plan.schedule
+            .tiles
+            .as_ref()
+            .map(|t| (t.untiled, t.recompute_percent)),
+    );
+    prints.0
+}
+
+#[test]
+#[ignore = "minutes to an hour: one window of 512x512x192, run by hand"]
+fn the_lung_nodule_network_runs_a_whole_chest_in_3_6_gib() {
+    let limit = std::env::var("VOXFIT_LIMIT")
+        .ok()
+        .and_then(|l| l.parse().ok());
+    let limit = Bytes(limit.unwrap_or(3_865_470_566));
+    let prints = lung_nodule(
+        [512, 512, 192],
+        Some(limit),
+        &mut CpuEngine::new(0).unwrap(),
+    );
+    println!("{prints:x?}");
+}
+
+#[test]
+#[ignore = "minutes: windows that fit whole and in tiles, run by hand"]
+fn the_lung_nodule_network_gives_the_same_bits_at_real_sizes_under_several_limits() {
+    // The portable path is slow where the processor's own multiply-add may not be used: it gets the small window.
+    for (spatial, portable) in [
+        ([48, 32, 32], true),
+        ([128, 128, 64], false),
+        ([192, 192, 80], false),
+    ] {
+        let whole = lung_nodule(spatial, None, &mut CpuEngine::new(2).unwrap());
+        let graph = crate::network::preset::load("monai-lung-nodule")
+            .unwrap()
+            .graph;
+        let arena = schedule::plan(&graph, &spatial, 1, Precision::Fp32)
+            .unwrap()
+            .arena;
+        let least = least(&graph, &spatial, 1);
+        for (percent, threads) in [(95, 2), (75, 1), (60, 2), (0, 2)] {
+            let limit = Bytes((arena.0 * percent / 100).max(least.0));
+            let engine = if portable {
+                CpuEngine::portable(threads)
+            } else {
+                CpuEngine::new(threads)
+            };
+            let tiled = lung_nodule(spatial, Some(limit), &mut engine.unwrap());
+            assert_eq!(whole, tiled, "{spatial:?} at {percent} %");
+        }
+    }
 }

@@ -401,6 +401,22 @@ pub struct Budget {
     /// What running the window in tiles saves and costs; `None` when every map is whole.
     #[serde(default)]
     pub tiles: Option<Tiles>,
+    /// The answer to a limit that was asked for.
+    #[serde(default)]
+    pub limit: Option<LimitAnswer>,
+}
+
+/// Whether a schedule keeps a limit. When none does, the budget is that of the schedule with the least bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitAnswer {
+    /// Bytes asked for.
+    pub asked: Bytes,
+    /// Whether a schedule keeps them.
+    pub met: bool,
+    /// The least that a schedule needs, where none keeps them.
+    pub least: Option<Bytes>,
+    /// The same as a sentence, where none keeps them.
+    pub text: Option<String>,
 }
 
 /// The budget of a plan: parts, timeline, traps, elasticities and ways to need less.
@@ -424,7 +440,7 @@ impl Planner<'_> {
 
     /// The budget without fixes and elasticities: what a slider asks for on every frame.
     pub fn budget_without_fixes(&self, request: &BudgetRequest<'_>) -> Result<Budget, MemoryError> {
-        let outcome = self.outcome(request, true)?;
+        let (outcome, limit) = self.within_limit(request)?;
         let host_parts = parts::host(request, &outcome.outputs);
         let cliffs = super::cliffs::cliffs(self, request, &outcome);
         Ok(Budget {
@@ -443,7 +459,46 @@ impl Planner<'_> {
             host_parts,
             tensors: outcome.tensors,
             tiles: outcome.tiles,
+            limit,
         })
+    }
+
+    /// The plan under the limit, or the one that needs least and why.
+    fn within_limit(
+        &self,
+        request: &BudgetRequest<'_>,
+    ) -> Result<(super::planner::Outcome, Option<LimitAnswer>), MemoryError> {
+        let answer = |met, least: Option<Bytes>, text| {
+            request.memory_limit.map(|asked| LimitAnswer {
+                asked,
+                met,
+                least,
+                text,
+            })
+        };
+        match self.outcome(request, true) {
+            Err(MemoryError::LimitTooSmall {
+                network,
+                roi,
+                least,
+                limit,
+            }) => {
+                let smallest = BudgetRequest {
+                    memory_limit: Some(least),
+                    ..*request
+                };
+                let text = MemoryError::LimitTooSmall {
+                    network,
+                    roi,
+                    least,
+                    limit,
+                };
+                let text = Some(text.to_string());
+                let outcome = self.outcome(&smallest, true)?;
+                Ok((outcome, answer(false, Some(least), text)))
+            }
+            outcome => Ok((outcome?, answer(true, None, None))),
+        }
     }
 
     /// Ways to need less, each with what it then requires; with a target, the least change that gets under it.

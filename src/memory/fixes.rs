@@ -181,14 +181,17 @@ pub(super) fn fixes(
     request: &BudgetRequest<'_>,
     target: Option<Bytes>,
 ) -> Vec<Fix> {
+    let limit = request.memory_limit;
+    let request = &whole_maps(request);
     let Ok(parts) = planner.sketch(request) else {
         return Vec::new();
     };
-    let request = &whole_maps(request);
+    let arena = parts.activations.high.saturating_add(parts.input.high);
+    let saved = limit.map_or(Bytes::ZERO, |l| arena.saturating_sub(l));
     let mut finder = Finder {
         planner,
         found: Vec::new(),
-        before: parts.required().high,
+        before: parts.required().high.saturating_sub(saved),
     };
     same_bits(&mut finder, request);
     if request.mode == Mode::Inference && request.runtime == Runtime::Pytorch {
@@ -388,4 +391,92 @@ fn lower_precision(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
         APPROXIMATE,
         &changed,
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::preset;
+
+    #[test]
+    fn bytes_move_with_batch_once_and_with_the_edge_of_a_volume_three_times() {
+        for name in ["demo", "nnunet-3d-6stage", "monai-lung-nodule"] {
+            let graph = preset::load(name).unwrap().graph;
+            let planner = Planner::new(&graph);
+            let request = BudgetRequest::new(&graph, Extent::new(256, 256, 128));
+            let e = elasticities(&planner, &request);
+            println!("{name}: {e:?}");
+            assert!((e.batch.unwrap() - 1.0).abs() < 0.02);
+            let edge = e.x.unwrap() + e.y.unwrap() + e.z.unwrap();
+            assert!((2.8..=3.1).contains(&edge), "{name}: {edge}");
+            assert!((0.7..=1.05).contains(&e.channels.unwrap()), "{name}");
+        }
+    }
+
+    #[test]
+    fn fixes_that_change_no_bit_come_first_and_each_needs_what_planning_it_says() {
+        let graph = preset::load("monai-lung-nodule").unwrap().graph;
+        let planner = Planner::new(&graph);
+        let request = BudgetRequest {
+            batch: 2,
+            stitch_on: StitchOn::Card,
+            ..BudgetRequest::new(&graph, Extent::new(256, 256, 128))
+        };
+        let fixes = fixes(&planner, &request, None);
+        let knobs: Vec<&str> = fixes.iter().map(|f| f.knob.as_str()).collect();
+        assert_eq!(
+            knobs,
+            ["stitch_on", "batch", "roi_size", "roi_size", "precision"]
+        );
+        assert!(fixes.is_sorted_by_key(|f| f.changes_bits));
+        for f in &fixes {
+            let changed = match f.sets.unwrap() {
+                Sets::StitchOn(stitch_on) => BudgetRequest {
+                    stitch_on,
+                    ..request
+                },
+                Sets::Batch(batch) => BudgetRequest { batch, ..request },
+                Sets::Precision(precision) => BudgetRequest {
+                    precision,
+                    ..request
+                },
+                Sets::RoiSize(axes) => {
+                    let old = request.roi_size.to_array();
+                    let new: [usize; 3] = std::array::from_fn(|a| axes[a].unwrap_or(old[a]));
+                    BudgetRequest {
+                        roi_size: Extent::from(new),
+                        ..request
+                    }
+                }
+                other => panic!("{other:?} was not asked for"),
+            };
+            let required = planner.sketch(&changed).unwrap().required();
+            assert_eq!((f.required_low, f.required), (required.low, required.high));
+        }
+    }
+
+    #[test]
+    fn the_same_window_in_tiles_is_a_fix_that_keeps_its_word() {
+        let graph = preset::load("monai-lung-nodule").unwrap().graph;
+        let planner = Planner::new(&graph);
+        let request = BudgetRequest::new(&graph, Extent::new(512, 512, 192));
+        let free = tile_fix(&planner, &request, None).unwrap();
+        assert_eq!(free.exactness, "exact, no extra work");
+        let target = Bytes::mib(2800);
+        let fix = tile_fix(&planner, &request, Some(target)).unwrap();
+        println!("{} needs {}, {}", fix.change, fix.required, fix.exactness);
+        assert!(fix.required <= target && fix.required < free.required);
+        assert!(!fix.changes_bits && fix.exactness.starts_with("exact, +"));
+        let Some(Sets::MemoryLimit(limit)) = fix.sets else {
+            panic!("it sets {:?}", fix.sets);
+        };
+        let taken = BudgetRequest {
+            memory_limit: Some(limit),
+            ..request
+        };
+        let parts = planner.sketch(&taken).unwrap();
+        assert_eq!(parts.required().high, fix.required);
+        assert!(tile_fix(&planner, &taken, Some(target)).is_none());
+        assert!(tile_fix(&planner, &request, Some(Bytes::gib(1))).is_none());
+    }
 }

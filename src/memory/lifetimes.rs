@@ -97,7 +97,7 @@ impl Placing<'_> {
         reads.dedup();
         let mut target = None;
         if let Some(value) = draft.target {
-            target = Some(match self.in_place(index, draft, value) {
+            target = Some(match self.in_place(index, draft) {
                 Some(at) => self.overwrite(at, value),
                 None => self.new_place(index, value)?,
             });
@@ -130,48 +130,10 @@ impl Placing<'_> {
         })
     }
 
-    /// A place whose value dies here, has the target's shape, and is read only at the very voxel being written.
-    fn in_place(&self, index: usize, draft: &Draft, target: TensorId) -> Option<usize> {
-        let aligned = match draft.kernel {
-            Kernel::Pointwise => true,
-            Kernel::Node { node, .. } => match &self.graph.nodes[node].op {
-                Op::BatchNorm { .. }
-                | Op::InstanceNorm { .. }
-                | Op::GroupNorm { .. }
-                | Op::Softmax => true,
-                // Row by row or value by value, where no other operand is a view of the same values.
-                Op::Tensor(op) => {
-                    matches!(
-                        op,
-                        TensorOp::Binary(_)
-                            | TensorOp::Where
-                            | TensorOp::Softmax { .. }
-                            | TensorOp::LayerNorm { .. }
-                    )
-                }
-                _ => false,
-            },
-            _ => false,
-        };
-        let is_tensor_op = matches!(draft.kernel, Kernel::Node { node, .. }
-            if matches!(self.graph.nodes[node].op, Op::Tensor(_)));
-        draft
-            .reads()
-            .find(|t| {
-                let free = self.last[t.index()] == index + 1 && self.same_values(*t, target);
-                let alone = draft.reads().filter(|other| other == t).count() == 1;
-                free && (alone || !is_tensor_op) && (aligned || !draft.sources.contains(t))
-            })
+    fn in_place(&self, index: usize, draft: &Draft) -> Option<usize> {
+        let dies = |t: TensorId| self.last[t.index()] == index + 1;
+        overwrites_in_place(self.graph, draft, self.shapes, &self.layouts, dies)
             .and_then(|t| self.place[t.index()])
-    }
-
-    /// Whether two tensors have their values at the same positions.
-    fn same_values(&self, a: TensorId, b: TensorId) -> bool {
-        let count = |t: TensorId| self.shapes[t.index()].iter().product::<usize>();
-        let layout = |t: TensorId| self.layouts[t.index()];
-        layout(a) == layout(b)
-            && (self.shapes[a.index()] == self.shapes[b.index()]
-                || (layout(a) == Layout::Rows && count(a) == count(b)))
     }
 
     fn overwrite(&mut self, at: usize, value: TensorId) -> usize {
@@ -228,6 +190,54 @@ impl Placing<'_> {
         });
         Some(Some(self.tensors.len() - 1))
     }
+}
+
+/// The tensor that a step may overwrite with its target: one that dies there, has the target's shape, and is read only at
+/// the very voxel being written.
+pub(super) fn overwrites_in_place(
+    graph: &Graph,
+    draft: &Draft,
+    shapes: &[Vec<usize>],
+    layouts: &[Layout],
+    dies: impl Fn(TensorId) -> bool,
+) -> Option<TensorId> {
+    let target = draft.target?;
+    let aligned = match draft.kernel {
+        Kernel::Pointwise => true,
+        Kernel::Node { node, .. } => reads_only_what_it_writes(&graph.nodes[node].op),
+        _ => false,
+    };
+    let is_tensor_op = matches!(draft.kernel, Kernel::Node { node, .. }
+        if matches!(graph.nodes[node].op, Op::Tensor(_)));
+    draft.reads().find(|t| {
+        let free = dies(*t) && same_values(shapes, layouts, *t, target);
+        let alone = draft.reads().filter(|other| other == t).count() == 1;
+        free && (alone || !is_tensor_op) && (aligned || !draft.sources.contains(t))
+    })
+}
+
+/// Whether an operation reads no value but those at the very place, or the row, that it writes.
+fn reads_only_what_it_writes(op: &Op) -> bool {
+    match op {
+        Op::BatchNorm { .. } | Op::InstanceNorm { .. } | Op::GroupNorm { .. } | Op::Softmax => true,
+        // Row by row or value by value, where no other operand is a view of the same values.
+        Op::Tensor(op) => matches!(
+            op,
+            TensorOp::Binary(_)
+                | TensorOp::Where
+                | TensorOp::Softmax { .. }
+                | TensorOp::LayerNorm { .. }
+        ),
+        _ => false,
+    }
+}
+
+/// Whether two tensors have their values at the same positions.
+fn same_values(shapes: &[Vec<usize>], layouts: &[Layout], a: TensorId, b: TensorId) -> bool {
+    let (a, b) = (a.index(), b.index());
+    let count = |t: usize| shapes[t].iter().product::<usize>();
+    layouts[a] == layouts[b]
+        && (shapes[a] == shapes[b] || (layouts[a] == Layout::Rows && count(a) == count(b)))
 }
 
 /// Live bytes and what lives, step by step.

@@ -6,8 +6,11 @@ pub mod calibrate;
 mod cliffs;
 mod error;
 mod fixes;
+#[cfg(test)]
+mod laws_tests;
 pub mod lifetimes;
 mod lower;
+mod order;
 pub mod parts;
 pub mod planner;
 pub mod pytorch;

@@ -1,6 +1,6 @@
 //! The schedule: what runs, step by step, what lives when, and where in the arena. The plot shows it and the engine runs it.
 
-use super::{MemoryError, Precision, arena, lifetimes, lower};
+use super::{MemoryError, Precision, arena, lifetimes, lower, order};
 use crate::geometry::Extent;
 use crate::network::{Act, Graph, Op, TensorId, shapes};
 use crate::units::Bytes;
@@ -270,7 +270,7 @@ pub fn plan(
 ) -> Result<Schedule, MemoryError> {
     let roi = as_extent(spatial);
     let (shapes, value_bytes) = checked(graph, spatial, batch, precision)?;
-    let lowered = lower::lower(graph);
+    let lowered = order::lowest(graph, lower::lower(graph), &shapes, value_bytes);
     let mut placed = lifetimes::place(graph, &lowered, &shapes, value_bytes).ok_or_else(|| {
         MemoryError::TooLarge {
             what: "an activation".to_owned(),

@@ -17,6 +17,8 @@ pub(crate) mod naive;
 mod naive_tensor;
 mod onnx;
 pub mod preset;
+#[cfg(test)]
+pub(crate) mod random;
 mod reach;
 #[cfg(test)]
 mod reach_tests;

@@ -163,6 +163,8 @@ impl StudyError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::WholeVolume { .. } => 70,
+            Self::Memory(MemoryError::LimitTooSmall { .. })
+            | Self::Engine(EngineError::Memory(MemoryError::LimitTooSmall { .. })) => 1,
             Self::PhantomText { .. }
             | Self::PhantomSize { .. }
             | Self::NoSuchSeries { .. }

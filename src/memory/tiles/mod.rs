@@ -11,9 +11,9 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-use super::lower;
 use super::schedule::{Schedule, checked, plan};
 use super::{MemoryError, Precision};
+use super::{lower, order};
 use crate::geometry::Extent;
 use crate::network::{Graph, Op};
 use crate::units::Bytes;
@@ -111,7 +111,7 @@ fn program_of<'a>(
     precision: Precision,
 ) -> Result<Program<'a>, MemoryError> {
     let (shapes, value_bytes) = checked(graph, spatial, batch, precision)?;
-    let lowered = lower::lower(graph);
+    let lowered = order::lowest(graph, lower::lower(graph), &shapes, value_bytes);
     Program::new(graph, &lowered, &shapes, value_bytes).ok_or_else(|| MemoryError::TooLarge {
         what: "an activation".to_owned(),
         roi: extent(spatial),

@@ -7,9 +7,9 @@ use super::segment::Segment;
 /// Slab thicknesses that are tried, in planes of a segment's coarsest output.
 const THICKNESSES: [usize; 6] = [32, 16, 8, 4, 2, 1];
 /// How many values are made again at most.
-const DEPTH: usize = 12;
+const DEPTH: usize = 16;
 /// How many programs of each depth are looked at.
-const WIDTH: usize = 5;
+const WIDTH: usize = 6;
 
 /// A program cut into segments.
 #[derive(Clone, Debug)]
@@ -17,37 +17,51 @@ pub(super) struct Cut {
     pub(super) segments: Vec<Segment>,
     /// The most bytes that any segment takes.
     pub(super) peak: u64,
+    /// Operations that run within a sixteenth of the peak.
+    crowd: usize,
 }
 
+impl Cut {
+    fn new(segments: Vec<Segment>) -> Self {
+        let peak = segments.iter().map(|s| s.bytes).max().unwrap_or(0);
+        let near = segments.iter().filter(|s| s.bytes > peak - peak / 16);
+        Self {
+            peak,
+            crowd: near.map(|s| s.works.len()).sum(),
+            segments,
+        }
+    }
+
+    /// How tight it is: the peak, then how much stands near it.
+    const fn tightness(&self) -> (u64, usize) {
+        (self.peak, self.crowd)
+    }
+}
+
+/// Peak and sum of all that lives, operation by operation.
+type Score = (u64, u128);
+
 impl Program<'_> {
-    /// The cut that needs the least bytes.
+    /// The cut that needs the least bytes, at its peak and then elsewhere.
     pub(super) fn smallest(&self) -> Cut {
         let n = self.works.len();
-        let mut best: Vec<Option<(u64, Segment)>> = vec![None; n + 1];
+        let mut best: Vec<Option<(Score, Segment)>> = vec![None; n + 1];
         for start in 0..n {
             let before = match (start, &best[start]) {
-                (0, _) => 0,
-                (_, Some((peak, _))) => *peak,
+                (0, _) => (0, 0),
+                (_, Some((score, _))) => *score,
                 (_, None) => continue,
             };
             self.each_from(start, |segment| {
-                let peak = segment.bytes.max(before);
+                let own = u128::from(segment.bytes) * segment.works.len() as u128;
+                let score = (segment.bytes.max(before.0), before.1 + own);
                 let slot = &mut best[segment.works.end];
-                if slot.as_ref().is_none_or(|(least, _)| peak < *least) {
-                    *slot = Some((peak, segment));
+                if slot.as_ref().is_none_or(|(least, _)| score < *least) {
+                    *slot = Some((score, segment));
                 }
             });
         }
-        let segments = walk(
-            &best
-                .iter()
-                .map(|b| b.as_ref().map(|(_, s)| s))
-                .collect::<Vec<_>>(),
-        );
-        Cut {
-            peak: segments.iter().map(|s| s.bytes).max().unwrap_or(0),
-            segments,
-        }
+        Cut::new(walk(&best))
     }
 
     /// Every segment that starts here, each at its smallest.
@@ -94,16 +108,7 @@ impl Program<'_> {
             }
         }
         best[n].as_ref()?;
-        let segments = walk(
-            &best
-                .iter()
-                .map(|b| b.as_ref().map(|(_, s)| s))
-                .collect::<Vec<_>>(),
-        );
-        Some(Cut {
-            peak: segments.iter().map(|s| s.bytes).max().unwrap_or(0),
-            segments,
-        })
+        Some(Cut::new(walk(&best)))
     }
 
     fn thickest(&self, works: std::ops::Range<usize>, limit: u64) -> Option<Segment> {
@@ -147,11 +152,11 @@ impl Program<'_> {
     }
 }
 
-/// The segments from the last back to the first.
-fn walk(best: &[Option<&Segment>]) -> Vec<Segment> {
+/// The segments of the best way, from the first on.
+fn walk<S>(best: &[Option<(S, Segment)>]) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut end = best.len() - 1;
-    while let Some(segment) = best[end] {
+    while let Some((_, segment)) = &best[end] {
         segments.push(segment.clone());
         end = segment.works.start;
         if end == 0 {
@@ -181,19 +186,20 @@ impl<'a> Looked<'a> {
             flops,
         }
     }
+
+    fn key(&self) -> (u64, (u64, usize)) {
+        (self.flops, self.cut.tightness())
+    }
 }
 
 /// All programs worth a look, the least work first: none needs more bytes for more work than another. The search ends at
 /// the first depth at which `enough` bytes are met and nothing cheaper is left.
 pub(super) fn programs(program: Program<'_>, enough: u64) -> Vec<Looked<'_>> {
-    let mut front = vec![Looked::new(program)];
-    let mut open = front.clone();
+    let mut open = vec![Looked::new(program)];
+    let mut seen = open.clone();
     for _ in 0..DEPTH {
-        let met = |front: &[Looked<'_>]| {
-            let fits = front.iter().filter(|l| l.cut.peak <= enough);
-            fits.map(|l| l.flops).min()
-        };
-        let most = met(&front).unwrap_or(u64::MAX);
+        let fits = seen.iter().filter(|l| l.cut.peak <= enough);
+        let most = fits.map(|l| l.flops).min().unwrap_or(u64::MAX);
         let mut next: Vec<Looked<'_>> = Vec::new();
         for looked in &open {
             for program in looked.program.relieved(&looked.cut) {
@@ -202,29 +208,29 @@ pub(super) fn programs(program: Program<'_>, enough: u64) -> Vec<Looked<'_>> {
                 }
             }
         }
-        front.extend(next.iter().cloned());
-        front = undominated(front);
-        open = undominated(next);
-        open.retain(|l| {
-            front
-                .iter()
-                .any(|f| (f.flops, f.cut.peak) == (l.flops, l.cut.peak))
-        });
+        seen.extend(next.iter().cloned());
+        seen = undominated(seen, Cut::tightness);
+        open = undominated(next, Cut::tightness);
+        open.retain(|l| seen.iter().any(|s| s.key() == l.key()));
         spread(&mut open);
         if open.is_empty() {
             break;
         }
     }
-    front
+    undominated(seen, |cut| (cut.peak, 0))
 }
 
 /// Keeps what nothing else beats in both work and bytes, the least work first.
-fn undominated(mut all: Vec<Looked<'_>>) -> Vec<Looked<'_>> {
-    all.sort_by_key(|l| (l.flops, l.cut.peak, l.program.works.len()));
-    let mut least = u64::MAX;
+fn undominated(
+    mut all: Vec<Looked<'_>>,
+    tightness: impl Fn(&Cut) -> (u64, usize),
+) -> Vec<Looked<'_>> {
+    all.sort_by_key(|l| (l.key(), l.program.works.len()));
+    let mut least = (u64::MAX, usize::MAX);
     all.retain(|l| {
-        let better = l.cut.peak < least;
-        least = least.min(l.cut.peak);
+        let own = tightness(&l.cut);
+        let better = own < least;
+        least = least.min(own);
         better
     });
     all
