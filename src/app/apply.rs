@@ -150,6 +150,7 @@ impl State {
     fn apply_run(&mut self, command: Command) -> Effects {
         use Command as C;
         match command {
+            C::AcceptManifest => self.manifest_accepted = true,
             C::AllowSinglePass(v) => self.single_pass_allowed = v,
             C::Run => {
                 let allow_single_pass = std::mem::take(&mut self.single_pass_allowed);
@@ -317,6 +318,7 @@ impl State {
             d.network = Some(model.clone());
             d.weights = None;
         });
+        self.manifest_accepted = false;
         self.take_windows_of_network = true;
         vec![Effect::Start(JobRequest::Network {
             model,

@@ -125,6 +125,8 @@ commands! {
     FocusCard(String),
     /// Take the fix at this place of the list.
     ApplyFix(usize),
+    /// Take the manifest that was proposed for a network without one, so that it can be run.
+    AcceptManifest,
     /// Allow one pass over the whole volume, for the next run only.
     AllowSinglePass(bool),
     /// Back to the previous choice.

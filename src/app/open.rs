@@ -4,6 +4,7 @@ use super::command::Command;
 use super::state::Severity;
 use super::work::News;
 use crate::exchange::result::RunResult;
+use crate::network;
 use std::path::PathBuf;
 
 /// Looks at a path (on a job's thread) and says what to do with it. What STUDY and MODEL may be besides a path is known too.
@@ -34,8 +35,7 @@ pub(super) fn what_is(path: PathBuf) -> News {
     }
     let text = path.to_string_lossy().into_owned();
     if path.is_dir() {
-        let bundle = path.join("configs").is_dir() && path.join("models").is_dir();
-        return News::Then(if bundle {
+        return News::Then(if network::is_network_folder(&path) {
             Command::SetNetwork(text)
         } else {
             Command::OpenStudy(text)
@@ -44,7 +44,9 @@ pub(super) fn what_is(path: PathBuf) -> News {
     match ending.as_str() {
         "voxplan" => plan(path),
         "onnx" => News::Then(Command::SetNetwork(text)),
-        "json" if name == "plans.json" => News::Then(Command::SetNetwork(text)),
+        "json" if name == "plans.json" || name.ends_with("plans.json") => {
+            News::Then(Command::SetNetwork(text))
+        }
         "json" => match RunResult::read(&path) {
             Ok(result) => News::Result(Box::new(result)),
             Err(e) => failed(e.to_string()),

@@ -203,6 +203,8 @@ pub struct State {
     pub engines: Vec<EngineInfo>,
     /// Messages, newest last.
     pub messages: Vec<Message>,
+    /// The proposed manifest of this network was accepted.
+    pub manifest_accepted: bool,
     /// One pass over the whole volume is allowed for the next run.
     pub single_pass_allowed: bool,
     /// Where the plan was saved last.
@@ -235,6 +237,7 @@ impl State {
             run: None,
             engines: Vec::new(),
             messages: Vec::new(),
+            manifest_accepted: false,
             single_pass_allowed: false,
             plan_path: None,
             history: History::default(),
@@ -372,6 +375,14 @@ impl State {
         self.why_plan_does_not_run(network)
     }
 
+    /// The manifest that is proposed for a network without one, as its file would write it, until it is accepted.
+    pub fn proposal(&self) -> Option<String> {
+        let info = self.network.info()?;
+        (info.model.about.needs_acceptance() && !self.manifest_accepted)
+            .then(|| info.model.manifest_text().ok())
+            .flatten()
+    }
+
     fn why_plan_does_not_run(&self, network: &NetworkInfo) -> Option<String> {
         if let Some(refusal) = self.opened.as_ref().and_then(|o| o.refusal.clone()) {
             return Some(refusal);
@@ -381,6 +392,12 @@ impl State {
                 "{} has no weights, so it can be planned but not run: choose some under Weights",
                 network.model.graph.name
             ));
+        }
+        if network.model.about.needs_acceptance() && !self.manifest_accepted {
+            return Some(
+                "the network does not say how a volume becomes its input: read the proposed manifest and accept it, or put one beside the file"
+                    .to_owned(),
+            );
         }
         if let Some(u) = network.facts.unsupported.first() {
             return Some(format!("{} ({}) cannot be run: {}", u.op, u.node, u.reason));

@@ -111,3 +111,9 @@ pub(super) fn no_cuda(s: &State) -> Option<String> {
 pub(super) fn cannot_run(s: &State) -> Option<String> {
     s.why_not_run()
 }
+
+pub(super) fn no_proposal(s: &State) -> Option<String> {
+    s.proposal()
+        .is_none()
+        .then(|| "no manifest is waiting to be accepted".to_owned())
+}

@@ -4,6 +4,7 @@ use crate::app::{Startup, Workspace};
 use crate::geometry::Extent;
 use crate::memory::Precision;
 use crate::memory::budget::{Display, Mode, Optimizer, Runtime, StitchOn};
+use crate::network::Choice;
 use crate::tiling::{Blend, Layout, parse_overlap, parse_roi};
 use crate::units::Bytes;
 use clap::{Args, Parser, Subcommand};
@@ -98,9 +99,26 @@ pub(super) struct ModelArgs {
     /// A manifest that does not lie beside the model.
     #[arg(long)]
     pub(super) manifest: Option<PathBuf>,
-    /// F.safetensors or seeded:N.
+    /// F.safetensors, F.pt, F.pth or seeded:N.
     #[arg(long)]
     pub(super) weights: Option<String>,
+    /// One of the configurations of an nnU-Net plan, such as `3d_lowres`.
+    #[arg(long)]
+    pub(super) configuration: Option<String>,
+    /// One of the trained folds of an nnU-Net results folder.
+    #[arg(long)]
+    pub(super) fold: Option<String>,
+}
+
+impl ModelArgs {
+    pub(super) fn choice(&self) -> Choice {
+        Choice {
+            manifest: self.manifest.clone(),
+            weights: self.weights.clone(),
+            configuration: self.configuration.clone(),
+            fold: self.fold.clone(),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -114,6 +132,9 @@ pub(super) struct NetworkArgs {
     /// Shapes, bytes and FLOPs for a window of this size.
     #[arg(long, value_parser = size, allow_hyphen_values = true)]
     pub(super) roi_size: Option<Extent>,
+    /// Print the manifest in use, or the one proposed: save it beside the model as `NAME.voxfit.toml`.
+    #[arg(long)]
+    pub(super) print_manifest: bool,
     #[command(flatten)]
     pub(super) files: ModelArgs,
 }
@@ -421,6 +442,9 @@ pub(super) struct RunArgs {
     /// Labels of a segmentation, as NIfTI.
     #[arg(long)]
     pub(super) labels: Option<PathBuf>,
+    /// Run with the manifest that was proposed for a model that has none.
+    #[arg(long)]
+    pub(super) accept_manifest: bool,
     #[command(flatten)]
     pub(super) files: ModelArgs,
 }

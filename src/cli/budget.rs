@@ -15,11 +15,7 @@ use crate::tiling::Facts;
 use crate::units::Bytes;
 
 pub(super) fn run(args: &BudgetArgs, json: bool) -> Result<u8, Failure> {
-    let model = network::open(
-        &args.model,
-        args.files.manifest.as_deref(),
-        args.files.weights.as_deref(),
-    )?;
+    let model = network::open_choice(&args.model, &args.files.choice())?;
     let catalogue = Catalogue::builtin();
     let cards = if args.card.is_empty() {
         catalogue.shown_by_default()

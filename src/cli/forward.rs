@@ -34,11 +34,7 @@ pub(super) fn run(args: &ForwardArgs, json: bool) -> Result<u8, Failure> {
     if args.repeat == 0 {
         return Err(Failure::new(USAGE, "--repeat is 1 or more, found 0"));
     }
-    let model = network::open(
-        &args.model,
-        args.files.manifest.as_deref(),
-        args.files.weights.as_deref(),
-    )?;
+    let model = network::open_choice(&args.model, &args.files.choice())?;
     check_paths(args, model.graph.outputs.len())?;
     let input = tensor::read(&args.input)?;
     make_folder(&args.out)?;

@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::output::{self, Align};
 use crate::geometry::Extent;
 use crate::network::manifest::Axes;
-use crate::network::{self, Model, Reach, TensorKind, facts, preset, shapes};
+use crate::network::{self, ManifestSource, Model, Reach, TensorKind, facts, preset, shapes};
 use crate::units::with_thousands;
 use serde_json::{Map, Value, json};
 
@@ -22,11 +22,11 @@ pub(super) fn run(args: &NetworkArgs, json: bool) -> Result<u8, Failure> {
         return Ok(0);
     }
     let name = args.model.as_deref().unwrap_or_default();
-    let model = network::open(
-        name,
-        args.files.manifest.as_deref(),
-        args.files.weights.as_deref(),
-    )?;
+    let model = network::open_choice(name, &args.files.choice())?;
+    if args.print_manifest {
+        output::say(model.manifest_text()?.trim_end());
+        return Ok(0);
+    }
     let facts = facts::of(&model.graph)?;
     let mut object = describe(&model, &facts);
     if let Some(roi) = args.roi_size {
@@ -99,11 +99,27 @@ fn describe(model: &Model, facts: &network::Facts) -> Map<String, Value> {
         "reach": reach(model, &facts.reach_max()),
         "spatial_norms": facts.spatial_norms,
         "flops": Value::Null,
+        "kind": model.about.kind,
+        "configurations": model.about.configurations,
+        "configuration": model.about.chosen,
+        "manifest": manifest(model),
+        "notes": model.about.notes,
+        "published_target_gb": network::nnunet::published_target_gb(&g.name),
     });
     match value {
         Value::Object(map) => map,
         _ => Map::new(),
     }
+}
+
+/// Who wrote the manifest, and what it says.
+fn manifest(model: &Model) -> Value {
+    let source = match model.about.manifest {
+        ManifestSource::Written => "written",
+        ManifestSource::Translated => "translated",
+        ManifestSource::Proposed => "proposed",
+    };
+    json!({ "source": source, "content": model.manifest })
 }
 
 /// Channels of each output: those of a window of one total stride (channels do not depend on the window).
@@ -159,6 +175,30 @@ fn print(model: &Model, facts: &network::Facts, object: &Map<String, Value>) {
     };
     let say = |what: &str, value: String| output::say(&format!("{what:<14}{value}"));
     say("network", model.graph.name.clone());
+    if !model.about.configurations.is_empty() {
+        let chosen = model.about.chosen.as_deref().unwrap_or_default();
+        let others = model.about.configurations.join(", ");
+        say("configuration", format!("{chosen} (of {others})"));
+    }
+    if let Some(gb) = network::nnunet::published_target_gb(&model.graph.name) {
+        say(
+            "target",
+            format!(
+                "{gb} GB of GPU memory in training, by nnU-Net's planner; `voxfit budget` gives this program's own figures"
+            ),
+        );
+    }
+    match model.about.manifest {
+        ManifestSource::Written => {}
+        ManifestSource::Translated => say(
+            "manifest",
+            format!("from the {} (--print-manifest)", model.about.kind),
+        ),
+        ManifestSource::Proposed => say(
+            "manifest",
+            "none: one is proposed, see --print-manifest".to_owned(),
+        ),
+    }
     say("parameters", with_thousands(facts.n_parameters));
     say("dimensions", model.graph.spatial_dims.to_string());
     say(
@@ -174,6 +214,9 @@ fn print(model: &Model, facts: &network::Facts, object: &Map<String, Value>) {
     say("spatial norms", norms);
     if let Some(flops) = object["flops"].as_u64() {
         say("flops", format!("{:.1} GFLOP", flops as f64 / 1e9));
+    }
+    for note in &model.about.notes {
+        output::warn(note);
     }
     for u in &facts.unsupported {
         output::warn(&format!(

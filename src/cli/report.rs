@@ -23,11 +23,11 @@ pub(super) fn run(args: &ReportArgs, json: bool) -> Result<u8, Failure> {
                 .extension()
                 .and_then(|e| e.to_str())
                 .unwrap_or_default();
-            if !matches!(ending, "json" | "voxplan" | "onnx") {
+            if !input.is_dir() && !matches!(ending, "json" | "voxplan" | "onnx") {
                 return Err(Failure::new(
                     USAGE,
                     format!(
-                        "a report is made from result files (.json), plans (.voxplan) and networks (.onnx): {}",
+                        "a report is made from result files (.json), plans (.voxplan) and networks (.onnx, nnU-Net's plans.json and folders, MONAI bundles): {}",
                         input.display()
                     ),
                 ));

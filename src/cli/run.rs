@@ -35,11 +35,8 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
         ));
     }
     check_paths(args)?;
-    let model = network::open(
-        &args.model,
-        args.files.manifest.as_deref(),
-        args.files.weights.as_deref(),
-    )?;
+    let model = network::open_choice(&args.model, &args.files.choice())?;
+    accepted(args, &model)?;
     let (spec, straight) = spec(args, &model)?;
     let grid = super::volume::grid(straight);
     if args.labels.is_some() {
@@ -111,9 +108,36 @@ fn check_paths(args: &RunArgs) -> Result<(), Failure> {
         ("the weights", args.files.weights.as_deref().map(Path::new)),
     ];
     inputs.extend(read.into_iter().filter_map(|(w, p)| Some((w, p?))));
-    let beside = Path::new(&args.model).with_extension("voxfit.toml");
+    let beside = network::manifest_beside(&args.model);
     inputs.push(("the manifest", &beside));
     super::paths::distinct(&outputs, &inputs)
+}
+
+/// Shows a manifest that nobody wrote; refuses to take its windows unless they were chosen or it was accepted.
+fn accepted(args: &RunArgs, model: &Model) -> Result<(), Failure> {
+    if !model.about.needs_acceptance() {
+        for note in &model.about.notes {
+            output::warn(note);
+        }
+        return Ok(());
+    }
+    let text = model.manifest_text()?;
+    output::warn(&format!(
+        "{} has no manifest of its own that says all; this one is proposed:\n\n{text}",
+        model.graph.name
+    ));
+    let chosen = args.accept_manifest || args.choice.roi_size.is_some() || args.plan.is_some();
+    if chosen {
+        return Ok(());
+    }
+    Err(Failure::new(
+        USAGE,
+        format!(
+            "the model does not say how a volume becomes its input: read the proposal above and accept it with --accept-manifest, choose windows of your own with --roi-size, or keep it for good with: voxfit network {} --print-manifest > {}",
+            args.model,
+            network::manifest_beside(&args.model).display()
+        ),
+    ))
 }
 
 /// Refuses `--labels` for a network whose manifest speaks of no segmentation.

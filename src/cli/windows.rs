@@ -14,13 +14,7 @@ pub(super) fn run(args: &WindowsArgs, json: bool) -> Result<u8, Failure> {
     let model = args
         .model
         .as_deref()
-        .map(|m| {
-            network::open(
-                m,
-                args.files.manifest.as_deref(),
-                args.files.weights.as_deref(),
-            )
-        })
+        .map(|m| network::open_choice(m, &args.files.choice()))
         .transpose()?;
     let (facts, defaults) = match &model {
         Some(m) => (

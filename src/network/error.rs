@@ -15,7 +15,7 @@ pub enum NetworkError {
         known: Vec<&'static str>,
     },
     /// Something that is neither a preset nor a file.
-    #[error("the network \"{model}\" was not found: expected preset:NAME or an .onnx file that exists: {}", path.display())]
+    #[error("the network \"{model}\" was not found: expected preset:NAME, an .onnx file, an nnU-Net plans.json or results folder, or a MONAI bundle folder that exists: {}", path.display())]
     NotFound {
         /// What was asked for.
         model: String,
@@ -23,7 +23,7 @@ pub enum NetworkError {
         path: PathBuf,
     },
     /// A file that is not a network.
-    #[error("this is not a network that can be read: {reason}; expected an .onnx file or preset:NAME: {}", path.display())]
+    #[error("this is not a network that can be read: {reason}; expected an .onnx file, an nnU-Net plans.json or results folder, a MONAI bundle folder or preset:NAME: {}", path.display())]
     NotAModel {
         /// What is wrong with it.
         reason: String,
@@ -103,6 +103,24 @@ pub enum NetworkError {
     Seed {
         /// What was written.
         found: String,
+    },
+    /// A network's own configuration that cannot be used.
+    #[error("the {what} cannot be used: {reason}: {}", path.display())]
+    Config {
+        /// What the file is.
+        what: &'static str,
+        /// Expected and found, and what to do.
+        reason: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file of `torch.save` that cannot be read.
+    #[error("this checkpoint cannot be read: {reason}: {}", path.display())]
+    Checkpoint {
+        /// What is wrong with it.
+        reason: String,
+        /// The file.
+        path: PathBuf,
     },
     /// A run was asked of a network without weights.
     #[error(

@@ -131,6 +131,20 @@ pub enum Intensity {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clip: Option<[f64; 2]>,
     },
+    /// (value - mean) / std with the mean and the standard deviation of the volume itself.
+    ZScoreImage {
+        /// Over voxels that are not zero, which stay zero.
+        #[serde(default)]
+        nonzero: bool,
+        /// The least and the largest then become the ends of this range.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rescale: Option<[f64; 2]>,
+    },
+    /// The volume's own least and largest values become the ends of a range.
+    RescaleImage {
+        /// What they become.
+        to: [f64; 2],
+    },
 }
 
 /// The windows that the network's makers used.
@@ -318,7 +332,7 @@ impl Manifest {
     }
 
     /// What each value may be, in sentences.
-    fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         self.input.check()?;
         self.windows.check()?;
         match &self.output {
@@ -364,6 +378,9 @@ impl Input {
                 ..
             } if lo.partial_cmp(&hi) != Some(std::cmp::Ordering::Less) => Err(format!(
                 "input.intensity.clip must be [low, high] with low below high, found [{lo}, {hi}]"
+            )),
+            Intensity::RescaleImage { to } if !to.iter().all(|v| v.is_finite()) => Err(format!(
+                "input.intensity.to must be two numbers, found {to:?}"
             )),
             _ => Ok(()),
         }

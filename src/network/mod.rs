@@ -2,21 +2,30 @@
 #![warn(clippy::indexing_slicing)]
 
 pub(crate) mod axes;
+pub mod about;
 pub mod builder;
+mod bundle;
 mod compact;
 pub mod error;
 pub mod facts;
 pub mod fold_norms;
+#[cfg(test)]
+mod fuzz;
 pub mod graph;
 pub mod layers;
 pub mod layout;
 pub mod manifest;
+mod monai;
 #[cfg(test)]
 pub(crate) mod naive;
 #[cfg(test)]
 mod naive_tensor;
+pub mod nnunet;
+mod norms;
 mod onnx;
+mod pickle;
 pub mod preset;
+mod proposal;
 #[cfg(test)]
 pub(crate) mod random;
 mod reach;
@@ -27,8 +36,11 @@ pub mod size;
 mod stride;
 pub mod tensor_op;
 pub(crate) mod tensor_shapes;
+mod state;
+mod tree;
 pub mod weights;
 
+pub use about::{About, ManifestSource};
 pub use error::NetworkError;
 pub use facts::Facts;
 pub use graph::{Act, Graph, Node, Op, PadMode, Tensor, TensorId, TensorKind};
@@ -36,7 +48,7 @@ pub use manifest::Manifest;
 pub use reach::Reach;
 pub use weights::Weights;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Largest weights read, 8 GiB.
 const MOST_BYTES: u64 = 8 << 30;
@@ -52,6 +64,21 @@ pub struct Model {
     pub manifest: Manifest,
     /// Its values; none for a preset that is only planned.
     pub weights: Option<Weights>,
+    /// Where it came from, and what a user should hear of that.
+    pub about: About,
+}
+
+/// What is asked of a network beside where it is.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// A manifest from elsewhere.
+    pub manifest: Option<PathBuf>,
+    /// Weights from elsewhere: `F.safetensors`, `F.pt`, `F.pth` or `seeded:N`.
+    pub weights: Option<String>,
+    /// One of several configurations of an nnU-Net plan.
+    pub configuration: Option<String>,
+    /// One of several trained folds.
+    pub fold: Option<String>,
 }
 
 impl Model {
@@ -64,26 +91,62 @@ impl Model {
             })
     }
 
+    /// The manifest as its file would write it, with the reasons for what was guessed as comments.
+    pub fn manifest_text(&self) -> Result<String, NetworkError> {
+        let mut text = String::new();
+        for note in &self.about.notes {
+            text.push_str("# ");
+            text.push_str(note);
+            text.push('\n');
+        }
+        text.push_str(&self.manifest.to_toml()?);
+        Ok(text)
+    }
+
     /// Fingerprint of graph and weights, 64 hex digits.
     pub fn sha256(&self) -> String {
         weights::sha256(&self.graph, self.weights.as_ref())
     }
 }
 
-/// Opens `preset:NAME` or an `.onnx` file, with a manifest from elsewhere and weights (`F.safetensors` or `seeded:N`) if given.
+/// Opens a network with a manifest from elsewhere and weights if given; see `open_choice`.
 pub fn open(
     model: &str,
     manifest: Option<&Path>,
     weights: Option<&str>,
 ) -> Result<Model, NetworkError> {
+    open_choice(
+        model,
+        &Choice {
+            manifest: manifest.map(Path::to_path_buf),
+            weights: weights.map(str::to_owned),
+            ..Choice::default()
+        },
+    )
+}
+
+/// Opens `preset:NAME`, an `.onnx` file, an nnU-Net `plans.json` or results folder, or a MONAI bundle folder.
+/// `PATH#NAME` names one of several configurations, as `Choice::configuration` does.
+pub fn open_choice(model: &str, choice: &Choice) -> Result<Model, NetworkError> {
     let mut opened = match model.strip_prefix("preset:") {
         Some(name) => preset::load(name)?,
-        None => open_file(model)?,
+        None => open_path(model, choice)?,
     };
-    if let Some(path) = manifest {
-        opened.manifest = Manifest::parse(&read_text("manifest", path)?, Some(path))?;
+    if let Some(configuration) = &choice.configuration
+        && opened.about.chosen.is_none()
+    {
+        return Err(NetworkError::Graph {
+            network: opened.graph.name,
+            reason: format!(
+                "it has no configurations to choose from, \"{configuration}\" was asked for; leave --configuration out"
+            ),
+        });
     }
-    if let Some(source) = weights {
+    if let Some(path) = &choice.manifest {
+        opened.manifest = Manifest::parse(&read_text("manifest", path)?, Some(path))?;
+        opened.about.manifest = ManifestSource::Written;
+    }
+    if let Some(source) = &choice.weights {
         opened.weights = Some(open_weights(&opened.graph, source)?);
     }
     Ok(opened)
@@ -95,26 +158,87 @@ pub(crate) fn read_onnx(bytes: &[u8]) -> Result<(Graph, Weights), NetworkError> 
     onnx::read(bytes, "damaged", Path::new("damaged.onnx"))
 }
 
-fn open_file(model: &str) -> Result<Model, NetworkError> {
+fn open_path(model: &str, choice: &Choice) -> Result<Model, NetworkError> {
     let path = Path::new(model);
-    if !path.exists() {
-        return Err(NetworkError::NotFound {
+    if path.exists() {
+        return open_file(model, path, choice);
+    }
+    match model.rsplit_once('#') {
+        Some((file, configuration)) if Path::new(file).exists() => {
+            let choice = Choice {
+                configuration: Some(configuration.to_owned()),
+                ..choice.clone()
+            };
+            open_file(file, Path::new(file), &choice)
+        }
+        _ => Err(NetworkError::NotFound {
             model: model.to_owned(),
             path: path.to_path_buf(),
-        });
+        }),
     }
-    let (graph, weights) = onnx::open(path)?;
-    let beside = path.with_extension("voxfit.toml");
-    let manifest = if beside.exists() {
-        Manifest::parse(&read_text("manifest", &beside)?, Some(&beside))?
+}
+
+fn open_file(model: &str, path: &Path, choice: &Choice) -> Result<Model, NetworkError> {
+    let ending = path
+        .extension()
+        .and_then(|e| e.to_str())
+        .unwrap_or_default();
+    let mut opened = if path.is_dir() {
+        if nnunet::is_results(path) {
+            nnunet::open(path, choice)?
+        } else if bundle::is_bundle(path) {
+            bundle::open(path)?
+        } else {
+            return Err(NetworkError::NotAModel {
+                reason: "the folder holds neither plans.json (nnU-Net) nor configs/inference.json or configs/metadata.json (a MONAI bundle)".to_owned(),
+                path: path.to_path_buf(),
+            });
+        }
+    } else if ending.eq_ignore_ascii_case("json") {
+        nnunet::open(path, choice)?
+    } else if ["pt", "pth", "ts", "ckpt"]
+        .iter()
+        .any(|e| ending.eq_ignore_ascii_case(e))
+    {
+        return Err(NetworkError::NotAModel {
+            reason: "a checkpoint holds values but no network: open the nnU-Net results folder or the MONAI bundle that it lies in, or give it as --weights to a network that has its layers".to_owned(),
+            path: path.to_path_buf(),
+        });
     } else {
-        Manifest::default()
+        let (graph, weights, fixed) = onnx::open_sized(path)?;
+        let proposed = proposal::of(&graph, fixed.as_deref());
+        Model {
+            graph,
+            manifest: proposed.manifest,
+            weights: Some(weights),
+            about: About {
+                kind: "ONNX".to_owned(),
+                manifest: ManifestSource::Proposed,
+                notes: proposed.notes,
+                ..About::default()
+            },
+        }
     };
-    Ok(Model {
-        graph,
-        manifest,
-        weights: Some(weights),
-    })
+    let beside = manifest_beside(model);
+    if beside.exists() {
+        opened.manifest = Manifest::parse(&read_text("manifest", &beside)?, Some(&beside))?;
+        if opened.about.manifest == ManifestSource::Proposed {
+            // What was guessed is guessed no more.
+            opened.about.notes.clear();
+        }
+        opened.about.manifest = ManifestSource::Written;
+    }
+    Ok(opened)
+}
+
+/// Whether a folder is a network: nnU-Net's results or a MONAI bundle.
+pub fn is_network_folder(path: &Path) -> bool {
+    nnunet::is_results(path) || bundle::is_bundle(path)
+}
+
+/// Where a model's manifest lies: `<name>.voxfit.toml` beside the file or the folder.
+pub fn manifest_beside(model: &str) -> PathBuf {
+    Path::new(model).with_extension("voxfit.toml")
 }
 
 fn open_weights(graph: &Graph, source: &str) -> Result<Weights, NetworkError> {
@@ -125,6 +249,22 @@ fn open_weights(graph: &Graph, source: &str) -> Result<Weights, NetworkError> {
         return Weights::seeded(graph, seed);
     }
     let path = Path::new(source);
+    let ending = path
+        .extension()
+        .and_then(|e| e.to_str())
+        .unwrap_or_default();
+    if ["pt", "pth", "ckpt"]
+        .iter()
+        .any(|e| ending.eq_ignore_ascii_case(e))
+    {
+        let mut state = pickle::Checkpoint::open(path)?.state()?;
+        let same = |name: &str| monai::second_name(name) || nnunet::second_name(name);
+        return state::weights(graph, &mut state, same).map_err(|reason| NetworkError::Weights {
+            network: graph.name.clone(),
+            reason,
+            path: Some(path.to_path_buf()),
+        });
+    }
     let bytes = read_file("weights", path, MOST_BYTES)?;
     Weights::from_safetensors(graph, &bytes, Some(path))
 }

@@ -150,7 +150,7 @@ fn fill(volume: &Volume, padded: Extent, intensity: Intensity) -> Result<Vec<f32
             needed: Bytes((n as u64).saturating_mul(4)),
         })?;
     values.resize(n, 0.0_f32);
-    let (e, map) = (volume.extent, Scale::new(intensity));
+    let (e, map) = (volume.extent, Scale::of(volume, intensity));
     values
         .par_chunks_exact_mut((padded.x * padded.y).max(1))
         .take(e.z)
@@ -190,9 +190,103 @@ enum Scale {
         std: f32,
         clip: Option<[f32; 2]>,
     },
+    /// (value - mean) / std, then a line; zero stays zero before the line when `nonzero`.
+    Image {
+        mean: f32,
+        std: f32,
+        nonzero: bool,
+        line: Option<[f32; 2]>,
+    },
+}
+
+/// Sums over a volume: in each slice from the first voxel on, then slice by slice, so that threads do not show.
+fn sums(volume: &Volume, of: impl Fn(f64) -> Option<f64> + Sync) -> (f64, f64) {
+    let e = volume.extent;
+    let n = (e.x * e.y).max(1);
+    let add = |slice: &mut dyn Iterator<Item = f64>| {
+        slice
+            .filter_map(&of)
+            .fold((0.0, 0.0), |(n, s), v| (n + 1.0, s + v))
+    };
+    let slices: Vec<(f64, f64)> = match &volume.voxels {
+        Voxels::I16(v) => v
+            .par_chunks(n)
+            .map(|c| add(&mut c.iter().map(|x| f64::from(*x))))
+            .collect(),
+        Voxels::F32(v) => v
+            .par_chunks(n)
+            .map(|c| add(&mut c.iter().map(|x| f64::from(*x))))
+            .collect(),
+    };
+    slices
+        .into_iter()
+        .fold((0.0, 0.0), |(n, s), (m, t)| (n + m, s + t))
+}
+
+/// The least and the largest value.
+fn ends(volume: &Volume) -> (f64, f64) {
+    let fold = |(l, h): (f64, f64), v: f64| (l.min(v), h.max(v));
+    let none = (f64::INFINITY, f64::NEG_INFINITY);
+    match &volume.voxels {
+        Voxels::I16(v) => v.iter().map(|x| f64::from(*x)).fold(none, fold),
+        Voxels::F32(v) => v.iter().map(|x| f64::from(*x)).fold(none, fold),
+    }
 }
 
 impl Scale {
+    /// A rule that depends on the volume's own values, worked out for it; any other as it is.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the peers scale in float32"
+    )]
+    fn of(volume: &Volume, intensity: Intensity) -> Self {
+        match intensity {
+            Intensity::RescaleImage { to: [lo, hi] } => {
+                let (least, largest) = ends(volume);
+                let span = (largest - least).max(1e-8);
+                Self::Image {
+                    mean: least as f32,
+                    std: span as f32,
+                    nonzero: false,
+                    line: Some([lo, hi - lo].map(|v| v as f32)),
+                }
+            }
+            Intensity::ZScoreImage { nonzero, rescale } => {
+                let counted = |v: f64| !(nonzero && v == 0.0);
+                let (n, sum) = sums(volume, |v| counted(v).then_some(v));
+                let mean = if n > 0.0 { sum / n } else { 0.0 };
+                let (_, squares) = sums(volume, |v| counted(v).then(|| (v - mean).powi(2)));
+                let deviation = if n > 0.0 { (squares / n).sqrt() } else { 0.0 };
+                let std = if deviation > 0.0 { deviation } else { 1.0 };
+                let score = |v: f64| if counted(v) { (v - mean) / std } else { 0.0 };
+                let line = rescale.map(|[lo, hi]| {
+                    let (least, largest) = ends(volume);
+                    // Zeros that stay zero may lie beyond both ends.
+                    let zero = nonzero && least <= 0.0 && largest >= 0.0;
+                    let low = if zero {
+                        score(least).min(0.0)
+                    } else {
+                        score(least)
+                    };
+                    let high = if zero {
+                        score(largest).max(0.0)
+                    } else {
+                        score(largest)
+                    };
+                    let factor = (hi - lo) / (high - low).max(1e-8);
+                    [lo - low * factor, factor].map(|v| v as f32)
+                });
+                Self::Image {
+                    mean: mean as f32,
+                    std: std as f32,
+                    nonzero,
+                    line,
+                }
+            }
+            fixed => Self::new(fixed),
+        }
+    }
+
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the peers scale in float32"
@@ -200,7 +294,9 @@ impl Scale {
     fn new(intensity: Intensity) -> Self {
         let single = |p: [f64; 2]| p.map(|v| v as f32);
         match intensity {
-            Intensity::None => Self::None,
+            Intensity::None | Intensity::ZScoreImage { .. } | Intensity::RescaleImage { .. } => {
+                Self::None
+            }
             Intensity::ScaleRange { from, to, clip } => Self::Range {
                 from: single(from),
                 to: single(to),
@@ -232,6 +328,19 @@ impl Scale {
             Self::ZScore { mean, std, clip } => {
                 let held = clip.map_or(hu, |[lo, hi]| hu.clamp(lo, hi));
                 (held - mean) / std
+            }
+            Self::Image {
+                mean,
+                std,
+                nonzero,
+                line,
+            } => {
+                let score = if nonzero && hu == 0.0 {
+                    0.0
+                } else {
+                    (hu - mean) / std
+                };
+                line.map_or(score, |[shift, factor]| score * factor + shift)
             }
         }
     }
@@ -269,6 +378,53 @@ mod tests {
         assert_eq!(p.values[..4], [1.0, 1.05, 1.1, 0.0]);
         assert_eq!(p.values[4 * 8], 2.0, "30 and more stop at the end");
         assert!(p.values[5 * 8..].iter().all(|&v| v == 0.0));
+    }
+
+    #[test]
+    fn a_volume_scaled_by_its_own_values_has_mean_0_and_deviation_1_and_keeps_its_zeros() {
+        let mut v = volume(Extent::new(4, 2, 3), [1.0; 3]);
+        let with = |v: &Volume, intensity| {
+            let input = Input {
+                intensity,
+                ..Input::default()
+            };
+            prepare(v, &input, [1; 3], &Control::new()).unwrap().values
+        };
+        let plain = Intensity::ZScoreImage {
+            nonzero: false,
+            rescale: None,
+        };
+        let values = with(&v, plain);
+        let n = values.len() as f32;
+        let mean = values.iter().sum::<f32>() / n;
+        let var = values.iter().map(|x| x * x).sum::<f32>() / n;
+        assert!(
+            mean.abs() < 1e-6 && (var - 1.0).abs() < 1e-5,
+            "{mean} {var}"
+        );
+        // 0 to 23: mean of 1 to 23 is 12.
+        let values = with(
+            &v,
+            Intensity::ZScoreImage {
+                nonzero: true,
+                rescale: None,
+            },
+        );
+        assert_eq!((values[0], values[12]), (0.0, 0.0));
+        assert!(values[1] < -1.0 && values[23] > 1.0);
+        let ends = |values: &[f32]| (values[0], *values.last().unwrap());
+        let values = with(&v, Intensity::RescaleImage { to: [-1.0, 1.0] });
+        assert_eq!(ends(&values), (-1.0, 1.0));
+        let values = with(
+            &v,
+            Intensity::ZScoreImage {
+                nonzero: true,
+                rescale: Some([-1.0, 1.0]),
+            },
+        );
+        assert!((values[1] + 1.0).abs() < 1e-6 && (values[23] - 1.0).abs() < 1e-6);
+        v.voxels = Voxels::I16(vec![7; 24]);
+        assert!(with(&v, plain).iter().all(|x| *x == 0.0), "a flat volume");
     }
 
     #[test]

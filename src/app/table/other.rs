@@ -26,6 +26,13 @@ pub(super) fn run() -> Vec<CommandInfo> {
         typed(M, "CancelJob", "Cancel job", "1", parse::cancel_job).when(why::no_jobs),
         now(
             M,
+            Command::AcceptManifest,
+            "Accept the proposed manifest",
+            "For a network that does not say how a volume becomes its input.",
+        )
+        .when(why::no_proposal),
+        now(
+            M,
             Command::AllowSinglePass(true),
             "Allow one pass over the whole volume",
             "For the next run only.",

@@ -36,6 +36,14 @@ const OPEN_SIZES: [usize; 4] = [64, 96, 128, 32];
 
 /// A network with its weights from a file.
 pub(super) fn open(path: &Path) -> Result<(Graph, Weights), NetworkError> {
+    open_sized(path).map(|(graph, weights, _)| (graph, weights))
+}
+
+/// A graph, its weights and the spatial size that the file fixes, if it does.
+pub(super) type Sized = (Graph, Weights, Option<Vec<usize>>);
+
+/// A network with its weights from a file, and the size at which it was exported.
+pub(super) fn open_sized(path: &Path) -> Result<Sized, NetworkError> {
     let unreadable = |source| NetworkError::Read {
         what: "network",
         source,
@@ -58,7 +66,18 @@ pub(super) fn open(path: &Path) -> Result<(Graph, Weights), NetworkError> {
     let name = path
         .file_stem()
         .map_or_else(String::new, |s| s.to_string_lossy().into_owned());
-    read(&bytes, &name, path)
+    let (graph, weights) = read(&bytes, &name, path)?;
+    Ok((graph, weights, fixed_size(&bytes)))
+}
+
+/// The spatial size that a file fixes for its input.
+fn fixed_size(bytes: &[u8]) -> Option<Vec<usize>> {
+    let model = proto::model(bytes).ok()?;
+    let stored = |name: &str| model.graph.initializers.iter().any(|t| t.name == name);
+    let input = model.graph.inputs.iter().find(|i| !stored(i.name))?;
+    let space = input.dims.as_ref()?.get(2..)?;
+    let size = |d: &Option<i64>| d.filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
+    space.iter().map(size).collect()
 }
 
 /// A network from a file's bytes; external data only from the path's folder.

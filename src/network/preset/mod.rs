@@ -1,21 +1,22 @@
 //! Networks that need no file: their graphs in code, their manifests in assets/presets.
 
 mod demo;
-mod monai;
-pub mod nnunet;
-mod retinanet;
-mod transformers;
 
 use super::Model;
+use super::about::About;
 use super::error::NetworkError;
 use super::graph::Graph;
 use super::manifest::Manifest;
+use super::monai::{BasicUNet, DynUNet, RetinaNet, SegResNet, SwinUnetr, UNet as MonaiUNet, Unetr};
+use super::nnunet::UNet;
 use super::weights::Weights;
-use nnunet::UNet;
+
+/// Makes a preset's graph under a name.
+type Make = fn(&str) -> Result<Graph, String>;
 
 struct Preset {
     name: &'static str,
-    graph: fn(&str) -> Graph,
+    graph: Make,
     manifest: &'static str,
     weights: Option<&'static [u8]>,
 }
@@ -23,54 +24,78 @@ struct Preset {
 const PRESETS: &[Preset] = &[
     Preset::trained(
         "demo",
-        |name| demo::graph(name, false),
+        |name| Ok(demo::graph(name, false)),
         include_str!("../../../assets/presets/demo.toml"),
         include_bytes!("../../../assets/demo/demo.safetensors"),
     ),
     Preset::trained(
         "demo-norm",
-        |name| demo::graph(name, true),
+        |name| Ok(demo::graph(name, true)),
         include_str!("../../../assets/presets/demo-norm.toml"),
         include_bytes!("../../../assets/demo/demo-norm.safetensors"),
     ),
-    Preset::planned("monai-lung-nodule", retinanet::graph, LUNG_NODULE),
-    Preset::planned("retinanet_bundle", retinanet::graph, LUNG_NODULE),
+    Preset::planned(
+        "monai-lung-nodule",
+        |name| Ok(RetinaNet::lung_nodule().graph(name)),
+        LUNG_NODULE,
+    ),
+    Preset::planned(
+        "retinanet_bundle",
+        |name| Ok(RetinaNet::lung_nodule().graph(name)),
+        LUNG_NODULE,
+    ),
     Preset::planned(
         "nnunet-3d-6stage",
-        |name| UNet::cubic(&WIDTHS, &[2; 6], 2, false).graph(name),
+        |name| Ok(UNet::cubic(&WIDTHS, &[2; 6], 2, false).graph(name)),
         NNUNET_128,
     ),
     Preset::planned(
         "nnunet_plain_32_30M",
-        |name| UNet::cubic(&WIDTHS, &[2; 6], 2, false).graph(name),
+        |name| Ok(UNet::cubic(&WIDTHS, &[2; 6], 2, false).graph(name)),
         NNUNET_128,
     ),
     Preset::planned(
         "nnunet-resenc-m",
-        |name| resenc(&WIDTHS, &BLOCKS).graph(name),
+        |name| Ok(resenc(&WIDTHS, &BLOCKS).graph(name)),
         NNUNET_128,
     ),
     Preset::planned(
         "nnunet-resenc-l",
-        |name| resenc(&WIDTHS, &BLOCKS).graph(name),
+        |name| Ok(resenc(&WIDTHS, &BLOCKS).graph(name)),
         NNUNET_160,
     ),
     Preset::planned(
         "nnunet-resenc-xl",
-        |name| resenc(&WIDTHS, &BLOCKS).graph(name),
+        |name| Ok(resenc(&WIDTHS, &BLOCKS).graph(name)),
         NNUNET_192,
     ),
     Preset::planned(
         "nnunet_resenc_32_320",
-        |name| resenc(&WIDTHS, &BLOCKS).graph(name),
+        |name| Ok(resenc(&WIDTHS, &BLOCKS).graph(name)),
         NNUNET_128,
     ),
-    Preset::planned("monai_basicunet_default", monai::basic_unet, MONAI_96),
-    Preset::planned("monai_unet_16_256_res2", monai::unet_res2, MONAI_96),
-    Preset::planned("monai_segresnet_16", monai::segresnet, MONAI_96),
-    Preset::planned("monai_dynunet_32_320", monai::dynunet, MONAI_96),
-    Preset::planned("monai_swinunetr_48", transformers::swin_unetr, MONAI_96),
-    Preset::planned("monai_unetr_default_96", transformers::unetr, MONAI_96),
+    Preset::planned(
+        "monai_basicunet_default",
+        |name| Ok(BasicUNet::new(3).graph(name)),
+        MONAI_96,
+    ),
+    Preset::planned("monai_unet_16_256_res2", unet_res2, MONAI_96),
+    Preset::planned("monai_segresnet_16", segresnet, MONAI_96),
+    Preset::planned(
+        "monai_dynunet_32_320",
+        |name| Ok(DynUNet::cubic(3, &WIDTHS).graph(name)),
+        MONAI_96,
+    ),
+    Preset::planned(
+        "monai_swinunetr_48",
+        |name| Ok(SwinUnetr::new(3, 48).graph(name)),
+        MONAI_96,
+    ),
+    Preset::planned(
+        "monai_unetr_default_96",
+        |name| Ok(Unetr::new(3).graph(name)),
+        MONAI_96,
+    ),
 ];
 
 const WIDTHS: [usize; 6] = [32, 64, 128, 256, 320, 320];
@@ -82,7 +107,7 @@ const NNUNET_192: &str = include_str!("../../../assets/presets/nnunet-192.toml")
 const MONAI_96: &str = include_str!("../../../assets/presets/monai-96.toml");
 
 impl Preset {
-    const fn planned(name: &'static str, graph: fn(&str) -> Graph, manifest: &'static str) -> Self {
+    const fn planned(name: &'static str, graph: Make, manifest: &'static str) -> Self {
         Self {
             name,
             graph,
@@ -93,7 +118,7 @@ impl Preset {
 
     const fn trained(
         name: &'static str,
-        graph: fn(&str) -> Graph,
+        graph: Make,
         manifest: &'static str,
         weights: &'static [u8],
     ) -> Self {
@@ -104,6 +129,16 @@ impl Preset {
             weights: Some(weights),
         }
     }
+}
+
+/// `UNet(3, 1, 3, channels 16 32 64 128 256, strides 2, num_res_units 2)`.
+fn unet_res2(name: &str) -> Result<Graph, String> {
+    MonaiUNet::new(3, &[16, 32, 64, 128, 256], 2).graph(name)
+}
+
+/// `SegResNet(3, init_filters 16, 1, 3)`.
+fn segresnet(name: &str) -> Result<Graph, String> {
+    SegResNet::new(16, 3).graph(name)
 }
 
 fn resenc(widths: &[usize], blocks: &[usize]) -> UNet {
@@ -125,7 +160,10 @@ pub fn load(name: &str) -> Result<Model, NetworkError> {
                 name: name.to_owned(),
                 known: names(),
             })?;
-    let graph = (preset.graph)(preset.name);
+    let graph = (preset.graph)(preset.name).map_err(|reason| NetworkError::Graph {
+        network: name.to_owned(),
+        reason,
+    })?;
     let manifest = Manifest::parse(preset.manifest, None)?;
     let weights = preset
         .weights
@@ -135,6 +173,10 @@ pub fn load(name: &str) -> Result<Model, NetworkError> {
         graph,
         manifest,
         weights,
+        about: About {
+            kind: "preset".to_owned(),
+            ..About::default()
+        },
     })
 }
 

@@ -2,11 +2,10 @@
 
 use crate::network::builder::{Builder, Conv};
 use crate::network::graph::{Act, Graph, Op, TensorId};
-
-const LEAKY: Act = Act::LeakyRelu { slope: 0.01 };
+use crate::network::norms::{Nonlin, Norm};
 
 /// What nnU-Net's plans decide about a network; lists have one entry a stage, axes in the tensor's order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct UNet {
     /// Channels of the input.
     pub in_channels: usize,
@@ -24,6 +23,16 @@ pub struct UNet {
     pub decoder: Vec<usize>,
     /// Whether the encoder is made of residual blocks.
     pub residual: bool,
+    /// Channels of the residual encoder's stem; the first stage's when absent.
+    pub stem: Option<usize>,
+    /// Whether convolutions have a bias.
+    pub bias: bool,
+    /// The norm after each convolution.
+    pub(in crate::network) norm: Norm,
+    /// The activation after each norm.
+    pub(in crate::network) nonlin: Nonlin,
+    /// Whether the activation comes before the norm.
+    pub nonlin_first: bool,
 }
 
 impl UNet {
@@ -41,6 +50,14 @@ impl UNet {
             encoder: encoder.to_vec(),
             decoder: vec![decoder; stages.saturating_sub(1)],
             residual,
+            stem: None,
+            bias: true,
+            norm: Norm::Instance {
+                affine: true,
+                eps: Norm::EPS,
+            },
+            nonlin: Nonlin::Plain(Act::LeakyRelu { slope: 0.01 }, true),
+            nonlin_first: false,
         }
     }
 
@@ -54,7 +71,8 @@ impl UNet {
             && let (Some(width), Some(kernel)) = (self.features.first(), self.kernels.first())
         {
             let ones = vec![1; dims];
-            x = conv_block(&mut b, "encoder.stem.convs.0", x, (*width, kernel, &ones));
+            let width = self.stem.unwrap_or(*width);
+            x = self.conv_block(&mut b, "encoder.stem.convs.0", x, (width, kernel, &ones));
         }
         let stages = self
             .features
@@ -65,20 +83,11 @@ impl UNet {
             for i in 0..*n {
                 let ones = vec![1; dims];
                 let stride = if i == 0 { stride } else { &ones };
+                let shape: Shape<'_> = (*width, kernel, stride);
                 x = if self.residual {
-                    residual_block(
-                        &mut b,
-                        &format!("encoder.stages.{s}.blocks.{i}"),
-                        x,
-                        (*width, kernel, stride),
-                    )
+                    self.residual_block(&mut b, &format!("encoder.stages.{s}.blocks.{i}"), x, shape)
                 } else {
-                    conv_block(
-                        &mut b,
-                        &format!("encoder.stages.{s}.0.convs.{i}"),
-                        x,
-                        (*width, kernel, stride),
-                    )
+                    self.conv_block(&mut b, &format!("encoder.stages.{s}.0.convs.{i}"), x, shape)
                 };
             }
             skips.push(x);
@@ -102,15 +111,12 @@ impl UNet {
             up.zip(strides).zip(&self.decoder).enumerate()
         {
             let ones = vec![1; kernel.len()];
-            let up = b.conv_transpose(&format!("decoder.transpconvs.{s}"), x, *width, stride, true);
+            let name = format!("decoder.transpconvs.{s}");
+            let up = b.conv_transpose(&name, x, *width, stride, self.bias);
             x = b.concat(&format!("decoder.cat.{s}"), &[up, *skip]);
             for i in 0..*n {
-                x = conv_block(
-                    b,
-                    &format!("decoder.stages.{s}.convs.{i}"),
-                    x,
-                    (*width, kernel, &ones),
-                );
+                let name = format!("decoder.stages.{s}.convs.{i}");
+                x = self.conv_block(b, &name, x, (*width, kernel, &ones));
             }
             let seg = format!("decoder.seg_layers.{s}");
             if s == last {
@@ -125,52 +131,55 @@ impl UNet {
         }
         x
     }
+
+    fn conv(&self, b: &mut Builder, at: &str, x: TensorId, shape: Shape<'_>) -> TensorId {
+        let (out, kernel, stride) = shape;
+        let pad: Vec<usize> = kernel.iter().map(|k| k.saturating_sub(1) / 2).collect();
+        let conv = Conv::new(out, kernel).stride(stride).pad(&pad);
+        let conv = if self.bias { conv } else { conv.no_bias() };
+        b.conv(&format!("{at}.conv"), x, conv)
+    }
+
+    fn conv_block(&self, b: &mut Builder, at: &str, x: TensorId, shape: Shape<'_>) -> TensorId {
+        let x = self.conv(b, at, x, shape);
+        let (norm, nonlin) = (format!("{at}.norm"), format!("{at}.nonlin"));
+        if self.nonlin_first {
+            let x = self.nonlin.add(b, &nonlin, x);
+            return self.norm.add(b, &norm, x);
+        }
+        let x = self.norm.add(b, &norm, x);
+        self.nonlin.add(b, &nonlin, x)
+    }
+
+    fn residual_block(&self, b: &mut Builder, at: &str, x: TensorId, shape: Shape<'_>) -> TensorId {
+        let (out, kernel, stride) = shape;
+        let ones = vec![1; kernel.len()];
+        let mut residual = x;
+        let strided = stride.iter().any(|s| *s != 1);
+        if strided {
+            let zeros = vec![0; stride.len()];
+            let pool = Op::AvgPool {
+                kernel: stride.to_vec(),
+                stride: stride.to_vec(),
+                pad_begin: zeros.clone(),
+                pad_end: zeros,
+                count_padding: true,
+            };
+            let channels = b.channels(x);
+            residual = b.node(&format!("{at}.skip.0"), pool, vec![x], channels);
+        }
+        if b.channels(x) != out {
+            let skip = format!("{at}.skip.{}", usize::from(strided));
+            let conv = Conv::new(out, &ones).no_bias();
+            residual = b.conv(&format!("{skip}.conv"), residual, conv);
+            residual = self.norm.add(b, &format!("{skip}.norm"), residual);
+        }
+        let y = self.conv_block(b, &format!("{at}.conv1"), x, shape);
+        let y = self.conv(b, &format!("{at}.conv2"), y, (out, kernel, &ones));
+        let y = self.norm.add(b, &format!("{at}.conv2.norm"), y);
+        let sum = b.add(&format!("{at}.add"), y, residual, true);
+        self.nonlin.add(b, &format!("{at}.nonlin2"), sum)
+    }
 }
 
 type Shape<'a> = (usize, &'a [usize], &'a [usize]);
-
-fn conv_norm(b: &mut Builder, at: &str, x: TensorId, (out, kernel, stride): Shape<'_>) -> TensorId {
-    let x = b.conv(
-        &format!("{at}.conv"),
-        x,
-        Conv::new(out, kernel).stride(stride),
-    );
-    b.instance_norm(&format!("{at}.norm"), x, true)
-}
-
-fn conv_block(b: &mut Builder, at: &str, x: TensorId, shape: Shape<'_>) -> TensorId {
-    let x = conv_norm(b, at, x, shape);
-    b.act(&format!("{at}.nonlin"), x, LEAKY, true)
-}
-
-fn residual_block(b: &mut Builder, at: &str, x: TensorId, shape: Shape<'_>) -> TensorId {
-    let (out, kernel, stride) = shape;
-    let ones = vec![1; kernel.len()];
-    let mut residual = x;
-    let strided = stride.iter().any(|s| *s != 1);
-    if strided {
-        let zeros = vec![0; stride.len()];
-        let pool = Op::AvgPool {
-            kernel: stride.to_vec(),
-            stride: stride.to_vec(),
-            pad_begin: zeros.clone(),
-            pad_end: zeros,
-            count_padding: true,
-        };
-        let channels = b.channels(x);
-        residual = b.node(&format!("{at}.skip.0"), pool, vec![x], channels);
-    }
-    if b.channels(x) != out {
-        let skip = format!("{at}.skip.{}", usize::from(strided));
-        residual = b.conv(
-            &format!("{skip}.conv"),
-            residual,
-            Conv::new(out, &ones).no_bias(),
-        );
-        residual = b.instance_norm(&format!("{skip}.norm"), residual, true);
-    }
-    let y = conv_block(b, &format!("{at}.conv1"), x, shape);
-    let y = conv_norm(b, &format!("{at}.conv2"), y, (out, kernel, &ones));
-    let sum = b.add(&format!("{at}.add"), y, residual, true);
-    b.act(&format!("{at}.nonlin2"), sum, LEAKY, true)
-}

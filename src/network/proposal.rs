@@ -1,0 +1,197 @@
+//! A manifest for a network that has none: what its shapes and names say, with the reason for each guess.
+
+use super::about::Translation;
+use super::facts::{self, Facts};
+use super::graph::Graph;
+use super::manifest::{
+    Axes, BlendMode, Input, Manifest, Output, OutputRef, Overlap, Segmentation, WindowLayout,
+    Windows,
+};
+use super::shapes;
+
+/// The proposal for a graph. `fixed` is the spatial size that its file was exported at, in the tensor's order.
+pub(super) fn of(graph: &Graph, fixed: Option<&[usize]>) -> Translation {
+    let mut notes = Vec::new();
+    let from_nnunet = graph.nodes.iter().any(|n| {
+        [
+            "encoder/stages",
+            "encoder.stages",
+            "decoder/transpconvs",
+            "decoder.transpconvs",
+        ]
+        .iter()
+        .any(|part| n.name.contains(part))
+    });
+    let axes = axes(from_nnunet, fixed, &mut notes);
+    let windows = windows(graph, axes, from_nnunet, fixed, &mut notes);
+    notes.push("intensity: nothing is done to the values, for the file does not say what its network was trained on; CT networks nearly always want HU scaled (scale-range or z-score)".to_owned());
+    notes.push("spacing and orientation: as stored, for the file does not say".to_owned());
+    let output = output(graph, &mut notes);
+    let manifest = Manifest {
+        input: Input {
+            axes,
+            ..Input::default()
+        },
+        windows,
+        output,
+    };
+    Translation { manifest, notes }
+}
+
+fn axes(from_nnunet: bool, fixed: Option<&[usize]>, notes: &mut Vec<String>) -> Axes {
+    if from_nnunet {
+        notes.push("axes: zyx, for its layers are named as nnU-Net's".to_owned());
+        return Axes::Zyx;
+    }
+    match fixed {
+        Some([a, b, c]) if b == c && a < b => {
+            notes.push(format!(
+                "axes: zyx, for its size {a} x {b} x {c} has the odd one first, as slices are"
+            ));
+            Axes::Zyx
+        }
+        Some([a, b, c]) if a == b && c < b => {
+            notes.push(format!(
+                "axes: xyz, for its size {a} x {b} x {c} has the odd one last, as slices are"
+            ));
+            Axes::Xyz
+        }
+        _ => {
+            notes.push(
+                "axes: xyz (MONAI's order), for nothing says otherwise; nnU-Net's is zyx"
+                    .to_owned(),
+            );
+            Axes::Xyz
+        }
+    }
+}
+
+fn windows(
+    graph: &Graph,
+    axes: Axes,
+    from_nnunet: bool,
+    fixed: Option<&[usize]>,
+    notes: &mut Vec<String>,
+) -> Windows {
+    let roi = if let Some([a, b, c]) = fixed {
+        notes.push("windows: of the size that the file was exported at".to_owned());
+        axes.reorder([*a, *b, *c])
+    } else {
+        let stride = facts::total_stride(graph).unwrap_or_default();
+        let size = |axis: usize| {
+            let s = stride.get(axis).copied().unwrap_or(1).max(1);
+            128usize.next_multiple_of(s)
+        };
+        notes.push("windows: 128 voxels or the next multiple of the total stride, for the file leaves its size open".to_owned());
+        axes.reorder([size(0), size(1), size(2)])
+    };
+    let (overlap, blend, layout) = if from_nnunet {
+        (0.5, BlendMode::Gaussian, WindowLayout::Nnunet)
+    } else {
+        (0.25, BlendMode::Constant, WindowLayout::Monai)
+    };
+    notes.push(format!(
+        "overlap {overlap}: the default of {}",
+        if from_nnunet {
+            "nnU-Net"
+        } else {
+            "MONAI's sliding window"
+        }
+    ));
+    Windows {
+        roi_size: roi.map(|n| i64::try_from(n).unwrap_or(i64::MAX)),
+        overlap: Overlap::All(overlap),
+        blend,
+        layout,
+        ..Windows::default()
+    }
+}
+
+/// Channels and strides of the outputs: at twice the total stride (channels do not depend on the size).
+fn heads(graph: &Graph) -> Option<(Vec<usize>, Facts)> {
+    let facts = facts::of(graph).ok()?;
+    let roi: Vec<usize> = facts.total_stride.iter().map(|s| s * 2).collect();
+    let shapes = shapes::infer(graph, &roi, 1).ok()?;
+    let channels = graph
+        .outputs
+        .iter()
+        .map(|id| shapes.get(id.index()).and_then(|s| s.get(1)).copied())
+        .collect::<Option<Vec<_>>>()?;
+    Some((channels, facts))
+}
+
+fn output(graph: &Graph, notes: &mut Vec<String>) -> Output {
+    let Some((channels, facts)) = heads(graph) else {
+        notes.push(
+            "outputs: kept as they are, for their shapes are known at one size only".to_owned(),
+        );
+        return Output::None;
+    };
+    let full = |i: usize| {
+        facts
+            .output_strides
+            .get(i)
+            .is_some_and(|s| s.iter().all(|n| *n == 1))
+    };
+    let n = channels.len();
+    if let [classes] = channels.as_slice()
+        && full(0)
+    {
+        notes.push(format!("outputs: a segmentation, for the one output is as large as the input and has {classes} channel(s); name its labels"));
+        let labels = match classes {
+            1 => vec!["background".to_owned(), "class 1".to_owned()],
+            _ => (0..*classes)
+                .map(|c| match c {
+                    0 => "background".to_owned(),
+                    c => format!("class {c}"),
+                })
+                .collect(),
+        };
+        return Output::Segmentation(Segmentation {
+            logits: OutputRef::Position(0),
+            labels,
+        });
+    }
+    let (first, second) = channels.split_at(n / 2);
+    let sides = 2 * graph.spatial_dims;
+    let boxes = n >= 2
+        && n.is_multiple_of(2)
+        && first.iter().all(|c| Some(c) == first.first())
+        && second
+            .iter()
+            .all(|c| Some(c) == second.first() && c.is_multiple_of(sides));
+    notes.push(if boxes {
+        format!("outputs: kept as they are; they look like a RetinaNet's heads on {} levels, but anchors are not in the file: write [output] kind = \"retinanet\" with its anchors", n / 2)
+    } else {
+        format!("outputs: kept as they are, for {n} outputs of {channels:?} channels are no kind that is known")
+    });
+    Output::None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::preset;
+
+    #[test]
+    fn a_segmentation_network_and_a_detector_get_the_outputs_that_their_heads_show() {
+        let of_preset = |name: &str, fixed: Option<Vec<usize>>| {
+            let graph = preset::load(name).unwrap().graph;
+            let t = of(&graph, fixed.as_deref());
+            (t.manifest, t.notes.join("\n"))
+        };
+        let (m, notes) = of_preset("nnunet-3d-6stage", Some(vec![64, 128, 128]));
+        assert_eq!(m.input.axes, Axes::Zyx);
+        assert_eq!(m.windows.roi_size, [128, 128, 64]);
+        assert_eq!(m.windows.layout, WindowLayout::Nnunet);
+        assert!(matches!(&m.output, Output::Segmentation(s) if s.labels.len() == 3));
+        assert!(notes.contains("nnU-Net's"), "{notes}");
+        let (m, notes) = of_preset("monai_basicunet_default", None);
+        assert_eq!((m.input.axes, m.windows.roi_size), (Axes::Xyz, [128; 3]));
+        assert!(notes.contains("scale-range"), "{notes}");
+        let (m, notes) = of_preset("monai-lung-nodule", Some(vec![192, 192, 80]));
+        assert_eq!(m.output, Output::None);
+        assert!(notes.contains("RetinaNet's heads on 3 levels"), "{notes}");
+        assert_eq!(m.windows.roi_size, [192, 192, 80]);
+    }
+}
