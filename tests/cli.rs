@@ -259,8 +259,8 @@ fn a_memory_limit_is_kept_in_tiles_or_answered_with_the_least() {
     let o = with(&["--memory-limit", &least.to_string()]);
     assert_eq!(code(&o), 0, "the least is not met: {}", errors(&o));
     // A window that runs in tiles gives the result of one that runs whole.
-    let out = std::env::temp_dir().join(format!("voxfit-tiles-{}", std::process::id()));
-    std::fs::create_dir_all(&out).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path();
     let run = |name: &str, more: &[&str]| {
         let file = out.join(name).to_string_lossy().into_owned();
         let args = [
@@ -288,7 +288,6 @@ fn a_memory_limit_is_kept_in_tiles_or_answered_with_the_least() {
     let memory = &tiled["memory"];
     assert_eq!(memory["planned"], memory["allocated"]);
     assert_eq!(memory["planned"], memory["measured_peak"]);
-    std::fs::remove_dir_all(&out).unwrap();
 }
 
 #[test]

@@ -50,6 +50,9 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
     let opened = progress::with("slices", |c| {
         study::open_as(&args.study, args.series.as_deref(), grid, c)
     })?;
+    let mut outputs = vec![("--out", args.out.as_path())];
+    outputs.extend(args.labels.as_deref().map(|path| ("--labels", path)));
+    super::paths::spares_slices(&outputs, &opened)?;
     for w in &opened.warnings {
         output::warn(&w.text);
     }

@@ -44,6 +44,18 @@ pub(super) fn straight_hint(opened: &Opened) -> &'static str {
     }
 }
 
+/// Who and what the written series says it is: never a patient, and a phantom only where it is one.
+fn text(opened: &Opened) -> SeriesText {
+    match opened.kind {
+        StudyKind::Phantom { .. } => SeriesText::default(),
+        StudyKind::Dicom { .. } | StudyKind::File => SeriesText {
+            patient_name: "Anonymous".to_owned(),
+            patient_id: "ANONYMOUS".to_owned(),
+            description: "Written by Voxfit".to_owned(),
+        },
+    }
+}
+
 pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
     let as_nifti = nifti::is_nifti(&args.out);
     if !as_nifti && args.out.extension().is_some() {
@@ -63,6 +75,7 @@ pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
         let grid = grid(args.straight_grid);
         study::open_as(&args.path, args.series.as_deref(), grid, c)
     })?;
+    super::paths::spares_slices(&[("--out", &args.out)], &opened)?;
     for w in &opened.warnings {
         output::warn(&w.text);
     }
@@ -82,7 +95,7 @@ pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
         })?;
     } else {
         progress::writing("slices written", |c| {
-            write_series(&opened.volume, &args.out, &SeriesText::default(), c)
+            write_series(&opened.volume, &args.out, &text(&opened), c)
         })?;
     }
     let (size, spacing) = (opened.volume.extent, opened.volume.affine.spacing_mm());

@@ -32,7 +32,7 @@ impl Default for SeriesText {
     }
 }
 
-/// Writes one file for each slice (`IM0001.dcm`...) into `folder`, which is made where it is missing. The same volume and text
+/// Writes one file for each slice (`IM0001.dcm`...) into `folder`, which is made where it is missing and must be empty. The same volume and text
 /// give the same bytes. The files are written into a folder beside and moved when all are there.
 pub fn write_series(
     volume: &Volume,
@@ -52,6 +52,7 @@ pub fn write_series(
     );
     let failed = || VolumeFileError::write(folder);
     std::fs::create_dir_all(folder).map_err(failed())?;
+    refuse_full(folder)?;
     let beside = tempfile::Builder::new()
         .prefix(".voxfit-")
         .tempdir_in(folder)
@@ -96,6 +97,22 @@ pub fn write_series(
         out.push(place);
     }
     Ok(out)
+}
+
+/// Slices among other files would overwrite them or become part of another series.
+fn refuse_full(folder: &Path) -> Result<(), VolumeFileError> {
+    let there = std::fs::read_dir(folder)
+        .map_err(VolumeFileError::write(folder))?
+        .count();
+    if there == 0 {
+        return Ok(());
+    }
+    Err(VolumeFileError::Write {
+        path: folder.to_owned(),
+        source: std::io::Error::other(format!(
+            "expected a new or empty folder, found {there} file(s) in it that the slices would overwrite or mix with; name another folder"
+        )),
+    })
 }
 
 fn axis(n: usize, folder: &Path) -> Result<u16, VolumeFileError> {
@@ -320,6 +337,19 @@ mod tests {
             }
             assert_eq!(info.patient_name.as_deref(), Some("Voxfit^Phantom"));
         }
+    }
+
+    #[test]
+    fn slices_written_into_a_folder_with_files_overwrite_and_mix_with_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().join("IM0001.dcm");
+        std::fs::write(&there, b"a patient's slice").unwrap();
+        let v = volume(vec![0; 60], tilted());
+        let text = SeriesText::default();
+        let error = write_series(&v, folder.path(), &text, &Control::new()).unwrap_err();
+        assert!(error.to_string().contains("empty folder"), "{error}");
+        assert_eq!(std::fs::read(&there).unwrap(), b"a patient's slice");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

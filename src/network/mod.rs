@@ -1,8 +1,8 @@
 //! A network as data: graph, shape inference, parameters, reach, total stride, FLOPs; presets, weights and the manifest.
 #![warn(clippy::indexing_slicing)]
 
-pub(crate) mod axes;
 pub mod about;
+pub(crate) mod axes;
 pub mod builder;
 mod bundle;
 mod compact;
@@ -33,10 +33,10 @@ mod reach;
 mod reach_tests;
 pub mod shapes;
 pub mod size;
+mod state;
 mod stride;
 pub mod tensor_op;
 pub(crate) mod tensor_shapes;
-mod state;
 mod tree;
 pub mod weights;
 

@@ -100,6 +100,52 @@ pub(super) fn check(bytes: &[u8], pixels: &Pixels) -> Result<(), String> {
     Ok(())
 }
 
+/// Bytes of pixels that one byte of a codestream can stand for at most, with room to spare: a run-length pair gives 64,
+/// a bit of lossless JPEG one value, two bits of JPEG a block of 64. JPEG-LS and JPEG 2000 have no such bound, but no real
+/// picture, not even an empty one, comes near this.
+fn most_from_a_byte(syntax: &str) -> u64 {
+    match syntax {
+        "1.2.840.10008.1.2.5" => 128,
+        "1.2.840.10008.1.2.4.57" | "1.2.840.10008.1.2.4.70" => 32,
+        "1.2.840.10008.1.2.4.50" | "1.2.840.10008.1.2.4.51" => 1024,
+        _ => 32768,
+    }
+}
+
+/// Holds what the header claims against what the file can have.
+pub(super) fn check_length(p: &Pixels, syntax: &str, file_length: u64) -> Result<(), String> {
+    let left = file_length.saturating_sub(p.offset);
+    let expected = p
+        .frame_bits()
+        .and_then(|b| b.checked_mul(p.frames as u64))
+        .ok_or("an image larger than any file")?
+        .div_ceil(8);
+    let Some(length) = p.length else {
+        return if left < 8 {
+            Err("pixel data cut short: no compressed frame is there".to_owned())
+        } else if left / 8 < p.frames as u64 {
+            Err(format!(
+                "pixel data cut short: {} compressed frames cannot be in {left} bytes",
+                p.frames
+            ))
+        } else if expected > left.saturating_mul(most_from_a_byte(syntax)) {
+            Err(format!(
+                "pixel data cut short: {}x{}x{} values cannot be in {left} bytes",
+                p.columns, p.rows, p.frames
+            ))
+        } else {
+            Ok(())
+        };
+    };
+    let found = left.min(length);
+    if found < expected {
+        return Err(format!(
+            "pixel data cut short: expected {expected} bytes, found {found}"
+        ));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

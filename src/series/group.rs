@@ -156,7 +156,7 @@ fn without_copies(files: &[Arc<FileHeader>]) -> (Vec<Source>, Option<Warning>) {
     let warning = (!files.is_empty()).then(|| Warning {
         code: WarningCode::DuplicateFile,
         text: format!(
-            "{} file(s) hold an image that is there already; one copy is used: {}",
+            "{} file(s) carry the SOP instance UID of an image that is there already; the first is used: {}",
             files.len(),
             names(&files)
         ),

@@ -431,7 +431,7 @@ fn image(
         return Err("compressed pixel data in a file that says it is not compressed".to_owned());
     }
     pixels.deflated = start.syntax == DEFLATED;
-    check_length(&pixels, &start.syntax, length)?;
+    super::claims::check_length(&pixels, &start.syntax, length)?;
     let charset = set.codes(0x0008_0005);
     Ok(FileHeader {
         transfer_syntax: start.syntax.clone(),
@@ -497,7 +497,9 @@ fn pixels(set: &DataSet<'_>, encoding: Encoding) -> Result<Pixels, String> {
             "an image whose BitsStored ({bits_stored}) is larger than its BitsAllocated ({bits_allocated})"
         ));
     }
-    let bits_stored = bits_stored.max(1);
+    if bits_stored == 0 {
+        return Err("an image whose BitsStored is 0, expected 1 or more".to_owned());
+    }
     let high_bit = bits(set, 0x0028_0102, bits_stored - 1);
     let signed = set.integer(0x0028_0103) == Some(1);
     Ok(Pixels {
@@ -559,7 +561,7 @@ impl Pixels {
         Some(self.frame_bits()?.div_ceil(8))
     }
 
-    fn frame_bits(&self) -> Option<u64> {
+    pub(super) fn frame_bits(&self) -> Option<u64> {
         // Two chroma samples for each pair of pixels.
         let samples = if self.photometric.ends_with("422") {
             2
@@ -571,50 +573,4 @@ impl Pixels {
             .checked_mul(samples)?
             .checked_mul(u64::from(self.bits_allocated))
     }
-}
-
-/// Bytes of pixels that one byte of a codestream can stand for at most, with room to spare: a run-length pair gives 64,
-/// a bit of lossless JPEG one value, two bits of JPEG a block of 64. JPEG-LS and JPEG 2000 have no such bound, but no real
-/// picture, not even an empty one, comes near this.
-fn most_from_a_byte(syntax: &str) -> u64 {
-    match syntax {
-        "1.2.840.10008.1.2.5" => 128,
-        "1.2.840.10008.1.2.4.57" | "1.2.840.10008.1.2.4.70" => 32,
-        "1.2.840.10008.1.2.4.50" | "1.2.840.10008.1.2.4.51" => 1024,
-        _ => 32768,
-    }
-}
-
-/// Holds what the header claims against what the file can have.
-fn check_length(p: &Pixels, syntax: &str, file_length: u64) -> Result<(), String> {
-    let left = file_length.saturating_sub(p.offset);
-    let expected = p
-        .frame_bits()
-        .and_then(|b| b.checked_mul(p.frames as u64))
-        .ok_or("an image larger than any file")?
-        .div_ceil(8);
-    let Some(length) = p.length else {
-        return if left < 8 {
-            Err("pixel data cut short: no compressed frame is there".to_owned())
-        } else if left / 8 < p.frames as u64 {
-            Err(format!(
-                "pixel data cut short: {} compressed frames cannot be in {left} bytes",
-                p.frames
-            ))
-        } else if expected > left.saturating_mul(most_from_a_byte(syntax)) {
-            Err(format!(
-                "pixel data cut short: {}x{}x{} values cannot be in {left} bytes",
-                p.columns, p.rows, p.frames
-            ))
-        } else {
-            Ok(())
-        };
-    };
-    let found = left.min(length);
-    if found < expected {
-        return Err(format!(
-            "pixel data cut short: expected {expected} bytes, found {found}"
-        ));
-    }
-    Ok(())
 }

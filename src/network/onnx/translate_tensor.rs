@@ -9,6 +9,7 @@ use super::translate_acts::one_value;
 use super::translate_parts;
 use super::translate_views::{named_axes, without};
 use crate::network::graph::{Act, Op, TensorId};
+use crate::network::size::Size;
 use crate::network::tensor_op::{Binary, Reduce, TensorOp};
 
 /// A node of ours with one output.
@@ -42,8 +43,8 @@ pub(super) fn node(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -
                 return Ok(None);
             };
             match im.sizes(node, to) {
-                Some(to) => plain(im, node, &x, TensorOp::Expand { to }),
-                None => Ok(None),
+                Some(to) if within_reason(&to) => plain(im, node, &x, TensorOp::Expand { to }),
+                _ => Ok(None),
             }
         }
         "Tile" => {
@@ -388,4 +389,15 @@ pub(super) fn floats(values: Vec<f32>, shape: Vec<usize>) -> Constant {
         shape,
         data: Data::Floats(values.into()),
     }
+}
+
+/// Whether sizes that are known make a tensor that any machine could hold (2^40 values).
+fn within_reason(sizes: &[Size]) -> bool {
+    sizes
+        .iter()
+        .try_fold(1i64, |n, s| match s {
+            Size::Fixed(d) => n.checked_mul((*d).max(1)),
+            _ => Some(n),
+        })
+        .is_some_and(|n| n <= 1 << 40)
 }
