@@ -50,8 +50,8 @@ fn a_network_read_from_its_file_computes_what_pytorch_computed() {
         "unet_res2_batch2",
         "retinanet_net",
         "unetr",
-        "swinunetr",
     ];
+    // SwinUNETR takes minutes value by value; the engine is held to its output in tests/networks.rs.
     for name in plain {
         let case = json(&folder.join(name).join("case.json"));
         let model = folder.join(name).join("model.onnx");

@@ -50,8 +50,15 @@ pub(super) fn node(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -
         "Tile" => {
             let repeats = constant(inputs, 1).and_then(|(c, _)| fold::sizes(c.as_ints()?));
             match repeats {
-                Some(repeats) => plain(im, node, x, TensorOp::Tile { repeats }),
-                None => Ok(None),
+                Some(repeats)
+                    if repeats
+                        .iter()
+                        .try_fold(1usize, |n, r| n.checked_mul(*r))
+                        .is_some_and(|n| n <= 1 << 30) =>
+                {
+                    plain(im, node, x, TensorOp::Tile { repeats })
+                }
+                _ => Ok(None),
             }
         }
         "Gather" => translate_parts::gather(im, node, inputs),
