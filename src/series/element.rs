@@ -352,13 +352,22 @@ impl<'a> Iterator for Items<'a> {
     type Item = Walker<'a>;
 
     fn next(&mut self) -> Option<Walker<'a>> {
+        let inside = |data, encoding| Walker {
+            data,
+            pos: 0,
+            encoding,
+            depth: 1,
+        };
         match self.walker.next() {
-            Ok(Some(e)) if e.tag == ITEM => Some(Walker {
-                data: e.value,
-                pos: 0,
-                encoding: e.encoding,
-                depth: 1,
-            }),
+            Ok(Some(e)) if e.tag == ITEM => Some(inside(e.value, e.encoding)),
+            Err(WalkError::Short { tag: ITEM, .. }) => {
+                // Seen: a last item that claims more bytes than its sequence has, after elements were taken out of it.
+                let head = self.walker.head().ok()??;
+                head.length?;
+                let rest = self.walker.data.get(head.value..)?;
+                self.walker.pos = self.walker.data.len();
+                Some(inside(rest, self.walker.encoding))
+            }
             _ => None,
         }
     }

@@ -440,7 +440,10 @@ fn image(
         series_uid: set.code(0x0020_000E).unwrap_or_default(),
         modality: set.code(0x0008_0060).unwrap_or_default(),
         description: set.text(0x0008_103E, &charset).unwrap_or_default(),
-        patient_name: set.text(0x0010_0010, &charset),
+        // Empty groups at the end of a name say nothing.
+        patient_name: set
+            .text(0x0010_0010, &charset)
+            .map(|n| n.trim_end_matches('=').to_owned()),
         image_type: set.codes(0x0008_0008),
         window: window(set),
         rescale_type: set.code(0x0028_1054),

@@ -109,13 +109,14 @@ fn from_quaternion(header: &Header) -> Rows {
     };
     let (dx, dy, dz) = (size(dx), size(dy), size(dz));
     let sum: f64 = header.quaternion.iter().map(|v| v * v).sum();
-    // Parts that rounding left longer than one are brought back to one.
-    let [b, c, d] = if sum > 1.0 {
+    // What rounding left of half a turn (1e-7, as in the standard's own library) is half a turn.
+    let half_turn = 1.0 - sum < 1e-7;
+    let [b, c, d] = if half_turn && sum > 0.0 {
         header.quaternion.map(|v| v / sum.sqrt())
     } else {
         header.quaternion
     };
-    let a = (1.0 - sum).max(0.0).sqrt();
+    let a = if half_turn { 0.0 } else { (1.0 - sum).sqrt() };
     let z = if q < 0.0 { -dz } else { dz };
     let [ox, oy, oz] = header.q_offset;
     [

@@ -99,6 +99,17 @@ fn names_that_differ_in_case_version_or_slashes_are_found() {
 }
 
 #[test]
+fn a_last_record_that_claims_too_many_bytes_is_not_lost() {
+    let disc = folder(&slices(2));
+    let path = directory(disc.path(), "DICOMDIR", &["s0", "s1"]);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let last = bytes.windows(4).rposition(|w| w == [0xFE, 0xFF, 0, 0xE0]);
+    bytes[last.unwrap() + 4] += 24;
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(scanned(&path).series[0].size.z, 2);
+}
+
+#[test]
 fn a_disc_of_two_series_and_a_report_lists_both_and_names_the_report() {
     let disc = folder(&slices(3));
     for n in 0..2 {
