@@ -194,20 +194,31 @@ impl<'a> Stitching<'a> {
         sigma_scale: f64,
         observer: Option<Observer<'a>>,
     ) -> Result<Self, EngineError> {
-        let shape = |o: usize| plan.schedule.tensors[o].shape.as_slice();
-        let shapes: Vec<OutputShape> = plan
+        let shapes = plan
             .schedule
             .outputs
             .iter()
-            .map(|&o| OutputShape {
-                channels: shape(o)[1],
-                spatial: [shape(o)[2], shape(o)[3], shape(o)[4]],
-            })
-            .collect();
+            .map(|&o| output_shape(&plan.schedule.tensors[o].shape))
+            .collect::<Result<Vec<OutputShape>, EngineError>>()?;
         Ok(Self {
             stitcher: Stitcher::new(tiling, &shapes, sigma_scale).map_err(refused)?,
             observer,
         })
+    }
+}
+
+/// An output's channels and size; other shapes have no place in a volume.
+fn output_shape(shape: &[usize]) -> Result<OutputShape, EngineError> {
+    match *shape {
+        [_, channels, x, y, z] => Ok(OutputShape {
+            channels,
+            spatial: [x, y, z],
+        }),
+        _ => Err(EngineError::Sink {
+            reason: format!(
+                "windows are stitched from outputs of shape (N, C, spatial...) with three spatial axes, found {shape:?}"
+            ),
+        }),
     }
 }
 

@@ -119,6 +119,12 @@ pub(super) fn ratio(
         TensorOp::Pool { stride, .. } => stride.get(spatial?).map(|s| (*s, 1)),
         TensorOp::Resize { to, .. } => match to {
             ResizeTo::Ratios(of) => of.get(spatial?).map(|(up, down)| (*down, *up)),
+            // Voxels lie as the scale says, whatever size it is rounded to.
+            ResizeTo::Scales(of)
+                if f64::from(*of.get(spatial?)?) * before as f64 != after as f64 =>
+            {
+                None
+            }
             _ if after.is_multiple_of(before) => Some((1, after / before)),
             _ if before.is_multiple_of(after) => Some((before / after, 1)),
             _ => None,

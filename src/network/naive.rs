@@ -160,9 +160,10 @@ fn run(node: &Node, all: &[Values], shape: [usize; 5]) -> Vec<f64> {
             kernel,
             stride,
             pad_begin,
+            count_padding,
             ..
         } => each(shape, |n, c, o| {
-            let sum: f64 = taps(kernel)
+            let met: Vec<f64> = taps(kernel)
                 .filter_map(|k| {
                     x.get(
                         n,
@@ -170,8 +171,10 @@ fn run(node: &Node, all: &[Values], shape: [usize; 5]) -> Vec<f64> {
                         [0, 1, 2].map(|a| signed(o[a] * stride[a] + k[a]) - signed(pad_begin[a])),
                     )
                 })
-                .sum();
-            sum / kernel.iter().product::<usize>() as f64
+                .collect();
+            let all = kernel.iter().product::<usize>();
+            let n = if *count_padding { all } else { met.len() };
+            met.iter().sum::<f64>() / n as f64
         }),
         Op::UpsampleNearest { scale } => each(shape, |n, c, o| {
             x.get(n, c, [0, 1, 2].map(|a| signed(o[a] / scale[a])))

@@ -150,7 +150,9 @@ fn back(
                 continue;
             }
             let need = match &node.op {
-                Op::Tensor(op) => by_tensor_op(strides, (op, node), i, axis, wanted.clone()),
+                Op::Tensor(op) => {
+                    by_tensor_op((graph, strides), (op, node), i, axis, wanted.clone())
+                }
                 op => through(op, wanted.clone(), axis),
             };
             let Some(need) = need else { continue };
@@ -277,7 +279,7 @@ fn windowed(wanted: Need, [kernel, stride, pad, dilation]: [i64; 4]) -> Option<N
 
 /// What an operation on tensors of any rank needs of its input number `input` along a network's axis.
 fn by_tensor_op(
-    strides: &Strides,
+    (graph, strides): (&Graph, &Strides),
     (op, node): (&TensorOp, &Node),
     input: usize,
     axis: usize,
@@ -288,7 +290,9 @@ fn by_tensor_op(
     let ((Some(from), Some(to)), Some((shapes, made))) = (tracked, strides.shapes_of(node)) else {
         return Some(Need::Everything);
     };
-    if axes::follow(op, input, from.axis, &shapes, made) != Some(to.axis) {
+    if axes::follow(op, input, from.axis, &shapes, made) != Some(to.axis)
+        || constant_varies(graph, (op, node), &shapes, (to.axis, made.len()))
+    {
         return Some(Need::Everything);
     }
     let spatial = from.axis.saturating_sub(2);
@@ -347,6 +351,31 @@ fn by_tensor_op(
         }
         _ => Some(wanted),
     }
+}
+
+/// Whether a constant that the node reads differs from place to place along this axis of its result (of so many axes): then the
+/// network knows where in its input a voxel lies.
+fn constant_varies(
+    graph: &Graph,
+    (op, node): (&TensorOp, &Node),
+    shapes: &[&[usize]],
+    (axis, rank): (usize, usize),
+) -> bool {
+    node.inputs
+        .iter()
+        .zip(shapes)
+        .enumerate()
+        .any(|(i, (id, shape))| {
+            // Broadcasting aligns last axes; a product's shared axis is none of its result's.
+            let own = (axis + shape.len()).checked_sub(rank);
+            let shared = match (op, i) {
+                (TensorOp::MatMul, 0) => shape.len().checked_sub(1),
+                (TensorOp::MatMul, 1) => shape.len().checked_sub(2),
+                _ => None,
+            };
+            graph.is_weight(*id)
+                && own.is_some_and(|a| Some(a) != shared && shape.get(a).is_some_and(|d| *d > 1))
+        })
 }
 
 /// First and last input voxel that a resize by `down` / `up` (finer over coarser) reads for output `o`.

@@ -91,9 +91,15 @@ fn explain(
     (spatial, batch): (&[usize], usize),
     reason: &str,
 ) -> NetworkError {
-    let uneven = stride::of(graph)
-        .and_then(|s| stride::total(graph, &s))
-        .ok()
+    // Strides are told from the shapes at the example's size: where those fail, nothing can be said of others.
+    let at_example = graph.example == [&[batch], spatial].concat();
+    let uneven = (!at_example)
+        .then(|| {
+            stride::of(graph)
+                .and_then(|s| stride::total(graph, &s))
+                .ok()
+        })
+        .flatten()
         .filter(|total| spatial.iter().zip(total).any(|(d, t)| d % t != 0));
     if let Some(total) = uneven {
         let round = |up: usize| -> Vec<usize> {

@@ -26,7 +26,7 @@ pub enum SizeOp {
     Sub,
     /// Product.
     Mul,
-    /// Quotient, rounded down.
+    /// Quotient, rounded towards 0 as ONNX does.
     Div,
     /// What the quotient leaves, with the sign of the divisor.
     Mod,
@@ -99,10 +99,7 @@ impl SizeOp {
             Self::Add => a.checked_add(b),
             Self::Sub => a.checked_sub(b),
             Self::Mul => a.checked_mul(b),
-            Self::Div => {
-                let q = a.checked_div(b)?;
-                Some(q - i64::from(a % b != 0 && (a < 0) != (b < 0)))
-            }
+            Self::Div => a.checked_div(b),
             Self::Mod => {
                 let r = a.checked_rem(b)?;
                 Some(if r != 0 && (r < 0) != (b < 0) {
@@ -120,6 +117,16 @@ impl SizeOp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quotient_below_zero_is_rounded_towards_zero_as_constants_are() {
+        let x = Size::Of(TensorId(0), 0);
+        let minus = Size::both(SizeOp::Sub, Size::Fixed(0), x).unwrap();
+        let half = Size::both(SizeOp::Div, minus, Size::Fixed(2)).unwrap();
+        assert_eq!(half.value(&[vec![7]]), Some(-3));
+        let fixed = Size::both(SizeOp::Div, Size::Fixed(-7), Size::Fixed(2));
+        assert_eq!(fixed, Some(Size::Fixed(-3)));
+    }
 
     #[test]
     fn a_size_is_computed_for_each_shape_and_overflow_is_none() {

@@ -83,8 +83,8 @@ impl Ready {
     }
 }
 
-/// Packed weights by what they are made from.
-pub(super) type PackedWeights = BTreeMap<Vec<TensorId>, Arc<Packed>>;
+/// Packed weights by how and from what they are made: transposed or not, groups, tensors.
+pub(super) type PackedWeights = BTreeMap<(bool, usize, Vec<TensorId>), Arc<Packed>>;
 
 /// Factor, shift and mean per channel.
 type BatchNorm = (Vec<f64>, Vec<f64>, Vec<f64>);
@@ -296,13 +296,14 @@ impl Preparing<'_> {
         let Some(weights) = own.first() else {
             return Err(unsupported(node, "it has no weights"));
         };
-        let mut key = vec![*weights];
-        key.extend(own.get(1));
-        key.extend(
+        let mut made_from = vec![*weights];
+        made_from.extend(own.get(1));
+        made_from.extend(
             batch_norm
                 .iter()
                 .flat_map(|n| self.weights_of(&self.graph.nodes[*n])),
         );
+        let key = (transposed, groups, made_from);
         let packed = self.packed.borrow().get(&key).cloned();
         let conv = Conv::prepare(ConvParts {
             sources: step

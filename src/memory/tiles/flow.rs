@@ -71,9 +71,11 @@ impl Along {
                 kernel,
                 stride,
                 pad_begin,
+                dilation,
                 ..
             } => Self::Transposed {
-                kernel: first(kernel),
+                // All planes that its taps span.
+                kernel: first(kernel).saturating_sub(1) * first(dilation) + 1,
                 stride: first(stride),
                 pad: first(pad_begin),
             },

@@ -8,6 +8,7 @@ use crate::network::graph::{Baked, Node, Op, Tensor, TensorId, TensorKind};
 use crate::network::shapes;
 use crate::network::size::Size;
 use crate::network::tensor_op::TensorOp;
+use crate::network::tensor_shapes;
 use std::rc::Rc;
 
 impl Importer<'_> {
@@ -25,6 +26,18 @@ impl Importer<'_> {
         match value {
             Value::Act(id) => Ok(id),
             Value::View(view) => {
+                let follows = tensor_shapes::sizes(&view.sizes, &self.shapes)?;
+                if !follows
+                    .iter()
+                    .map(|s| usize::try_from(*s).ok())
+                    .eq(view.shape.iter().map(|d| Some(*d)))
+                {
+                    return Err(format!(
+                        "the shape {} that \"{}\" makes does not follow from the sizes that it is computed from, which give {follows:?}",
+                        shapes::text(&view.shape),
+                        view.name
+                    ));
+                }
                 let op = Op::Tensor(TensorOp::Reshape {
                     to: view.sizes.clone(),
                 });

@@ -28,8 +28,13 @@ pub(super) fn node(node: &Node<'_>, inputs: &[Option<&Constant>]) -> Option<Cons
         "Range" => range(x?, at(1)?, at(2)?),
         "Where" => choose(x?, at(1)?, at(2)?),
         "ScatterND" => scatter(x?, at(1)?, at(2)?),
-        "Add" | "Sub" | "Mul" | "Div" | "Mod" | "Min" | "Max" | "Equal" | "Less" | "Greater"
-        | "And" | "Or" | "LessOrEqual" | "GreaterOrEqual" | "Pow" => binary(node.op, x?, at(1)?),
+        // Of any number of tensors.
+        "Min" | "Max" => inputs
+            .iter()
+            .skip(1)
+            .try_fold(x?.clone(), |all, next| binary(node.op, &all, (*next)?)),
+        "Add" | "Sub" | "Mul" | "Div" | "Mod" | "Equal" | "Less" | "Greater" | "And" | "Or"
+        | "LessOrEqual" | "GreaterOrEqual" | "Pow" => binary(node.op, x?, at(1)?),
         "Not" | "Neg" | "Sqrt" | "Floor" | "Ceil" | "Abs" | "Exp" | "Reciprocal" => {
             unary(node.op, x?)
         }

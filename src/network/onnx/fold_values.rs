@@ -2,6 +2,7 @@
 
 use super::constant::{Constant, Data};
 use super::fold::{axis, broadcast, count, expand, strides};
+use crate::numeric;
 
 pub(super) fn choose(condition: &Constant, a: &Constant, b: &Constant) -> Option<Constant> {
     let shape = broadcast(&broadcast(&condition.shape, &a.shape)?, &b.shape)?;
@@ -106,7 +107,7 @@ fn float_op(op: &str, a: f32, b: f32) -> Option<f32> {
         "Mod" => a % b,
         "Min" => a.min(b),
         "Max" => a.max(b),
-        "Pow" => a.powf(b),
+        "Pow" => numeric::pow(a, b),
         _ => return None,
     })
 }
@@ -149,7 +150,7 @@ pub(super) fn unary(op: &str, c: &Constant) -> Option<Constant> {
                 "Sqrt" => f32::sqrt,
                 "Floor" => f32::floor,
                 "Ceil" => f32::ceil,
-                "Exp" => f32::exp,
+                "Exp" => numeric::exp,
                 "Reciprocal" => f32::recip,
                 _ => return None,
             };

@@ -41,7 +41,9 @@ impl Index {
 /// Replaces x / sqrt 2, erf, + 1, * x, / 2 (in the orders that exporters use) by one activation.
 pub(super) fn gelu(graph: &mut Graph, weights: &mut Weights) {
     let index = Index::of(graph);
-    let (mut dropped, mut gone) = (BTreeSet::new(), BTreeSet::new());
+    // Tensors that go, with one of the same shape that stays: sizes name that one from then on.
+    let mut same = BTreeMap::new();
+    let mut dropped = BTreeSet::new();
     for at in 0..graph.nodes.len() {
         let Some(found) = pattern(graph, &index, at) else {
             continue;
@@ -51,22 +53,22 @@ pub(super) fn gelu(graph: &mut Graph, weights: &mut Weights) {
         };
         node.op = Op::Activation(Act::Gelu);
         node.inputs = vec![found.x];
-        dropped.extend(found.nodes);
+        for at in found.nodes {
+            let outputs = graph.nodes.get(at).into_iter().flat_map(|n| &n.outputs);
+            same.extend(outputs.map(|id| (*id, found.x)));
+            dropped.insert(at);
+        }
     }
-    for at in &dropped {
-        gone.extend(
-            graph
-                .nodes
-                .get(*at)
-                .into_iter()
-                .flat_map(|n| n.outputs.clone()),
-        );
+    for node in &mut graph.nodes {
+        if let Op::Tensor(op) = &mut node.op {
+            op.rename(&|id| same.get(&id).copied().unwrap_or(id));
+        }
     }
     let mut i = 0..;
     graph
         .nodes
         .retain(|_| i.next().is_none_or(|i| !dropped.contains(&i)));
-    compact::without(graph, weights, &gone);
+    compact::without(graph, weights, &same.into_keys().collect());
 }
 
 /// A GELU: the node that makes its result, its input, and the nodes that go.

@@ -129,9 +129,10 @@ fn entries_of(node: &Node<'_>, inputs: &[Option<Value>]) -> Option<Vec<Size>> {
             let moved = fold::node(node, &[&[Some(&places)], rest.as_slice()].concat())?;
             picks(&all, &moved)
         }
-        "Add" | "Sub" | "Mul" | "Mod" | "Min" | "Max" => {
-            pairs(node.op, &first?, &entries(inputs.get(1))?)
-        }
+        "Add" | "Sub" | "Mul" | "Mod" => pairs(node.op, &first?, &entries(inputs.get(1))?),
+        "Min" | "Max" => (1..inputs.len()).try_fold(first?, |all, i| {
+            pairs(node.op, &all, &entries(inputs.get(i))?)
+        }),
         "Div" if is_whole => pairs(node.op, &first?, &entries(inputs.get(1))?),
         "Neg" => pairs("Sub", &[Size::Fixed(0)], &first?),
         "ReduceProd" => Size::product(first?).map(|s| vec![s]),

@@ -2,6 +2,7 @@
 
 use super::import::{Importer, Value};
 use super::proto::Node;
+use super::symbolic::Trace;
 use super::translate::{Inputs, One, constant, pads, present, sizes, spatial_input};
 use super::translate_tensor;
 use crate::network::graph::{Op, PadMode};
@@ -13,6 +14,9 @@ pub(super) fn pool(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -
         return Ok(None);
     };
     let dims = im.graph.spatial_dims;
+    if node.ints("kernel_shape").is_none() {
+        return Err("its kernel_shape is missing".to_owned());
+    }
     let kernel = sizes(node, "kernel_shape", dims, 1)?;
     let (stride, dilation) = (
         sizes(node, "strides", dims, 1)?,
@@ -232,6 +236,12 @@ fn target(
                 ResizeTo::Sizes(all)
             }
         });
+    }
+    if let Some(Some(Value::Known(_, _, Trace::Sizes(_) | Trace::Sized(_)))) = inputs.get(at) {
+        im.bake(
+            node,
+            "its scales are computed from the size of the input".to_owned(),
+        );
     }
     let given: Vec<f32> = constant(inputs, at)
         .filter(|(c, _)| c.len() > 0)

@@ -60,7 +60,8 @@ impl Pick {
             self.from.push(from);
             self.to.push(to);
         }
-        if self.dims.is_empty() {
+        // A row is written without gaps: places that lie apart are rows of one.
+        if self.to.last() != Some(&1) {
             self.dims.push(1);
             self.from.push(Along::Step(1));
             self.to.push(1);

@@ -4,7 +4,7 @@ use super::super::arena::Place;
 use super::super::conv::{Conv, ConvParts};
 use super::super::maps::{Pooling, Rule as MapRule};
 use super::super::prepare::{Preparing, Ready, three, unsupported};
-use super::super::resize::{resize_picks, resize_taps};
+use super::super::resize::{Scale, resize_picks, resize_taps};
 use super::super::spans::Axis;
 use super::each::{Each, Rule as EachRule};
 use super::matmul::MatMul;
@@ -88,7 +88,7 @@ impl Preparing<'_> {
             }
             TensorOp::MatMul => match self.linear(step, &inputs, &out, layout)? {
                 Some(ready) => return Ok(ready),
-                None => Kernel::MatMul(product(&inputs, &out)),
+                None => Kernel::MatMul(product(&inputs, &out).map_err(refuse)?),
             },
             TensorOp::Binary(op) => {
                 Kernel::Each(each(EachRule::Binary(*op), &inputs, &out, layout))
@@ -246,12 +246,11 @@ impl Preparing<'_> {
                 nearest,
             } => {
                 let missing = 3 - (x.len() - 2);
-                let scale = |d: usize| match to {
-                    ResizeTo::Scales(scales) => d.checked_sub(missing).map(|i| scales[i]),
-                    ResizeTo::Ratios(ratios) => d
-                        .checked_sub(missing)
-                        .map(|i| ratios[i].0 as f32 / ratios[i].1 as f32),
-                    ResizeTo::Sizes(_) => None,
+                let scale = |d: usize| match (to, d.checked_sub(missing)) {
+                    (_, None) => Scale::Ratio(1, 1),
+                    (ResizeTo::Scales(scales), Some(i)) => Scale::Stated(scales[i]),
+                    (ResizeTo::Ratios(ratios), Some(i)) => Scale::Ratio(ratios[i].0, ratios[i].1),
+                    (ResizeTo::Sizes(_), Some(_)) => Scale::Ratio(after[d], before[d]),
                 };
                 match nearest {
                     Some(rounding) => MapRule::Picked(std::array::from_fn(|d| {
@@ -471,7 +470,7 @@ fn together(x: &Tensor, out: &Tensor, joined: impl Fn(usize) -> bool, rule: Rows
     }
 }
 
-fn product(inputs: &[Tensor], out: &Tensor) -> MatMul {
+fn product(inputs: &[Tensor], out: &Tensor) -> Result<MatMul, String> {
     let (a, b) = (&inputs[0], &inputs[1]);
     let rank = out.shape.len();
     let outer = &out.shape[..rank - 2];
@@ -489,13 +488,15 @@ fn product(inputs: &[Tensor], out: &Tensor) -> MatMul {
         let n = x.strides.len();
         [x.strides[n - 2], x.strides[n - 1]]
     };
-    MatMul {
+    let bias = match inputs.get(2).map(|t| &t.operand) {
+        Some(Operand::Values(v)) => Some(v.clone()),
+        Some(Operand::Place(_)) => return Err("its bias must be a constant".to_owned()),
+        None => None,
+    };
+    Ok(MatMul {
         a: a.operand.clone(),
         b: b.operand.clone(),
-        bias: inputs.get(2).and_then(|t| match &t.operand {
-            Operand::Values(v) => Some(v.clone()),
-            Operand::Place(_) => None,
-        }),
+        bias,
         outer: Walk::merged(outer, &[steps(a), steps(b), steps(out)]),
         size: [
             out.shape[rank - 2],
@@ -503,7 +504,7 @@ fn product(inputs: &[Tensor], out: &Tensor) -> MatMul {
             out.shape[rank - 1],
         ],
         steps: [last(a), last(b), last(out)],
-    }
+    })
 }
 
 /// The same values in another shape: axes that both shapes are made of, with their steps on both sides.
