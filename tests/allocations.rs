@@ -1,13 +1,19 @@
 //! The arena is the cap: between the first and the last window nothing is allocated, on any thread.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test fails on what it cannot read or run"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use voxfit::engine::cpu::CpuEngine;
 use voxfit::engine::{Engine as _, EngineError, EnginePlan, Map, MapMut, Sink, Source};
 use voxfit::jobs::Control;
-use voxfit::memory::{Precision, schedule};
+use voxfit::memory::{Precision, schedule, tiles};
 use voxfit::network;
+use voxfit::units::Bytes;
 
 struct Counting;
 
@@ -56,28 +62,54 @@ impl Sink for Counts {
     }
 }
 
+/// Runs six windows several times and sees that the last five allocate nothing.
+fn allocates_nothing(said: &str, model: &network::Model, planned: schedule::Schedule) {
+    let plan = EnginePlan {
+        graph: Arc::new(model.graph.clone()),
+        schedule: Arc::new(planned),
+        n_windows: 6,
+    };
+    let mut engine = CpuEngine::new(2).unwrap();
+    engine.prepare(&plan, model.weights().unwrap()).unwrap();
+    // What the engine itself allocated would show in every pass. The thread pool's queues may grow once on a busy machine,
+    // whenever a thief comes late, and that is no work of a window.
+    let passes: Vec<Vec<usize>> = (0..4)
+        .map(|_| {
+            let mut counts = Counts(vec![0; 6]);
+            engine.pass(0, &Ramp, &mut counts, &Control::new()).unwrap();
+            counts.0
+        })
+        .collect();
+    assert!(passes.iter().any(|c| c[0] == c[5]), "{said}: {passes:?}");
+    assert_eq!(engine.memory().measured_peak, plan.schedule.arena, "{said}");
+}
+
 #[test]
 fn no_window_after_the_first_allocates_anything() {
-    for name in ["demo", "demo-norm", "monai_unet_16_256_res2"] {
+    for (name, in_tiles) in [
+        ("demo", true),
+        ("demo-norm", true),
+        ("monai_unet_16_256_res2", false),
+    ] {
         let model = network::open(&format!("preset:{name}"), None, Some("seeded:1")).unwrap();
-        let schedule = schedule::plan(&model.graph, &[32, 32, 32], 1, Precision::Fp32).unwrap();
-        let plan = EnginePlan {
-            graph: Arc::new(model.graph.clone()),
-            schedule: Arc::new(schedule),
-            n_windows: 6,
+        let whole = schedule::plan(&model.graph, &[32; 3], 1, Precision::Fp32).unwrap();
+        let limit = Bytes(whole.arena.0 - 1);
+        allocates_nothing(name, &model, whole);
+        if !in_tiles {
+            continue;
+        }
+        let tiled = tiles::plan_within(&model.graph, &[32; 3], 1, Precision::Fp32, limit).unwrap();
+        assert!(tiled.tiles.is_some(), "{name} is not in tiles");
+        allocates_nothing(&format!("{name} in tiles"), &model, tiled);
+    }
+    for name in ["attn-d18", "mha-d18"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/onnx");
+        let file = folder.join(name).join("model.onnx");
+        let model = network::open(&file.to_string_lossy(), None, None).unwrap();
+        let [batch, spatial @ ..] = model.graph.example.as_slice() else {
+            panic!("{name} was read at no size");
         };
-        let mut engine = CpuEngine::new(2).unwrap();
-        engine.prepare(&plan, model.weights().unwrap()).unwrap();
-        // What the engine itself allocated would show in every pass. The thread pool's queues may grow once on a busy machine,
-        // whenever a thief comes late, and that is no work of a window.
-        let passes: Vec<Vec<usize>> = (0..4)
-            .map(|_| {
-                let mut counts = Counts(vec![0; 6]);
-                engine.pass(0, &Ramp, &mut counts, &Control::new()).unwrap();
-                counts.0
-            })
-            .collect();
-        assert!(passes.iter().any(|c| c[0] == c[5]), "{name}: {passes:?}");
-        assert_eq!(engine.memory().measured_peak, plan.schedule.arena, "{name}");
+        let whole = schedule::plan(&model.graph, spatial, *batch, Precision::Fp32).unwrap();
+        allocates_nothing(name, &model, whole);
     }
 }

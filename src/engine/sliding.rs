@@ -243,3 +243,17 @@ impl Sink for Stitching<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_that_are_no_volumes_are_refused_in_words() {
+        assert_eq!(output_shape(&[1, 2, 3, 4, 5]).unwrap().spatial, [3, 4, 5]);
+        for shape in [&[1, 2][..], &[1, 2, 3, 4], &[1, 2, 3, 4, 5, 6]] {
+            let error = output_shape(shape).unwrap_err().to_string();
+            assert!(error.contains("three spatial axes"), "{error}");
+        }
+    }
+}

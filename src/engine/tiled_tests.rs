@@ -4,8 +4,9 @@ use super::cpu::CpuEngine;
 use super::{Engine as _, Forward, Tensor, forward_within};
 use crate::jobs::Control;
 use crate::memory::{Precision, schedule, tiles};
+use crate::network::builder::{Builder, Conv};
 use crate::network::random::{Dice, network};
-use crate::network::{Graph, Weights};
+use crate::network::{Graph, Op, Weights};
 use crate::units::Bytes;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -80,6 +81,36 @@ proptest! {
         let tiled = run(&mut engine, &graph, &weights, &x, Some(limit));
         same_bits(&whole, &tiled)?;
     }
+}
+
+#[test]
+fn tiles_keep_every_plane_that_the_taps_of_a_dilated_transposed_convolution_span() {
+    let mut b = Builder::new("dilated", 3);
+    let x = b.input("x", 1);
+    let x = b.conv("first", x, Conv::k3(8));
+    let op = Op::ConvTranspose {
+        kernel: vec![2, 1, 1],
+        stride: vec![1; 3],
+        pad_begin: vec![1, 0, 0],
+        pad_end: vec![2, 0, 0],
+        output_pad: vec![0; 3],
+        dilation: vec![3, 1, 1],
+        groups: 1,
+    };
+    let w = b.parameter("up.weight".to_owned(), vec![8, 8, 2, 1, 1]);
+    let x = b.node("up", op, vec![x, w], 8);
+    let x = b.conv("last", x, Conv::k1(1));
+    b.output(x);
+    let graph = Arc::new(b.finish());
+    let weights = Weights::seeded(&graph, 3).unwrap();
+    let spatial = [24, 8, 8];
+    let x = input(1, &spatial, 1);
+    let mut engine = CpuEngine::new(1).unwrap();
+    let whole = run(&mut engine, &graph, &weights, &x, None);
+    let least = least(&graph, &spatial, 1);
+    assert!(least < whole.memory.planned, "{least} is no less");
+    let tiled = run(&mut engine, &graph, &weights, &x, Some(least));
+    same_bits(&whole, &tiled).unwrap();
 }
 
 #[test]

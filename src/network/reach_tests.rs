@@ -4,8 +4,8 @@ use super::builder::{Builder, Conv};
 use super::graph::{Graph, Op, TensorId};
 use super::naive_tensor::{self, Dense};
 use super::size::Size;
-use super::tensor_op::{Coordinates, Cut, Nearest, PoolKind, ResizeTo, TensorOp};
-use super::{facts, shapes};
+use super::tensor_op::{Binary, Coordinates, Cut, Nearest, PoolKind, ResizeTo, TensorOp};
+use super::{axes, facts, shapes};
 use proptest::prelude::*;
 use rand::SeedableRng as _;
 
@@ -313,4 +313,31 @@ proptest! {
         prop_assert!(told.iter().all(|(l, r)| l.max(r) + 20 < LENGTH / 2));
         prop_assert_eq!(told, poked(&graph, &facts.output_strides, facts.total_stride[0]), "{:#?}", graph.nodes);
     }
+}
+
+#[test]
+fn a_constant_that_varies_along_an_axis_leaves_the_reach_along_it_without_bound() {
+    for (shape, bound) in [([1, 1, LENGTH], None), ([1, 1, 1], Some(0))] {
+        let mut b = Builder::new("places", 1);
+        let x = b.input("image", 1);
+        let places = b.parameter("places".to_owned(), shape.to_vec());
+        let op = Op::Tensor(TensorOp::Binary(Binary::Add));
+        let y = b.node("add", op, vec![x, places], 1);
+        b.output(y);
+        let mut graph = b.finish();
+        graph.example = vec![1, LENGTH];
+        let reach = facts::of(&graph).unwrap().reach_max();
+        assert_eq!((reach.left, reach.right), (vec![bound], vec![bound]));
+    }
+}
+
+#[test]
+fn a_scale_whose_size_is_rounded_is_no_plain_ratio() {
+    let op = |scale| TensorOp::Resize {
+        to: ResizeTo::Scales(vec![scale]),
+        coordinates: Coordinates::HalfPixel,
+        nearest: None,
+    };
+    assert_eq!(axes::ratio(&op(2.04), 2, (24, 48)), None);
+    assert_eq!(axes::ratio(&op(2.0), 2, (24, 48)), Some((1, 2)));
 }

@@ -525,6 +525,7 @@ pub(crate) fn text(shape: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::network::builder::{Builder, Conv};
     use crate::network::preset;
 
     #[test]
@@ -546,6 +547,20 @@ mod tests {
                 vec![2, 18, 8, 6, 5]
             ]
         );
+    }
+
+    #[test]
+    fn a_network_that_fails_at_its_own_size_is_refused_and_not_asked_about_it_for_ever() {
+        let mut b = Builder::new("wide", 1);
+        let x = b.input("x", 1);
+        let y = b.conv("wide", x, Conv::new(1, &[9]).pad(&[0]));
+        b.output(y);
+        let mut graph = b.finish();
+        graph.example = vec![1, 8];
+        for size in [8, 6] {
+            let error = super::infer(&graph, &[size], 1).unwrap_err().to_string();
+            assert!(error.contains("\"wide\""), "{error}");
+        }
     }
 
     #[test]

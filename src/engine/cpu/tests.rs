@@ -4,7 +4,8 @@ use super::super::{Engine as _, Tensor, forward};
 use super::CpuEngine;
 use crate::jobs::Control;
 use crate::network::builder::{Builder, Conv};
-use crate::network::{Act, Graph, Op, TensorId, Weights};
+use crate::network::tensor_op::TensorOp;
+use crate::network::{Act, Graph, Op, TensorId, Weights, naive};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -413,4 +414,69 @@ fn a_cancelled_pass_stops_and_says_so() {
     );
     assert!(failed.unwrap_err().to_string().contains("cancelled"));
     assert!(engine.describe().available);
+}
+
+/// Runs a small graph on an input of this size and holds its first output to the plain evaluation.
+fn holds(graph: &Graph, channels: usize, spatial: [usize; 3]) {
+    let weights = random_weights(graph, 3);
+    let x = input(channels, &spatial, 1);
+    let made = run(graph, &weights, &x, &mut CpuEngine::new(2).unwrap());
+    let truth = naive::forward(graph, &weights, &x.values, 1, &spatial);
+    close(&made[0].values, &truth[0], 1e-5).unwrap();
+}
+
+#[test]
+fn a_weight_shared_with_a_transposed_convolution_is_packed_for_each() {
+    let [kernel, one] = [vec![3; 3], vec![1; 3]];
+    let mut b = Builder::new("shared", 3);
+    let x = b.input("x", 2);
+    let w = b.parameter("w".to_owned(), vec![2, 2, 3, 3, 3]);
+    let op = Op::Conv {
+        kernel: kernel.clone(),
+        stride: one.clone(),
+        pad_begin: one.clone(),
+        pad_end: one.clone(),
+        dilation: one.clone(),
+        groups: 1,
+    };
+    let y = b.node("there", op, vec![x, w], 2);
+    let op = Op::ConvTranspose {
+        kernel,
+        stride: one.clone(),
+        pad_begin: one.clone(),
+        pad_end: one.clone(),
+        output_pad: vec![0; 3],
+        dilation: one,
+        groups: 1,
+    };
+    let y = b.node("back", op, vec![y, w], 2);
+    b.output(y);
+    holds(&b.finish(), 2, [4, 5, 6]);
+}
+
+#[test]
+fn maps_of_one_channel_joined_lie_beside_each_other_and_not_over_each_other() {
+    let mut b = Builder::new("joined", 3);
+    let x = b.input("x", 1);
+    let y = b.act("relu", x, Act::Relu, false);
+    let op = Op::Tensor(TensorOp::Concat { axis: 1 });
+    let y = b.node("join", op, vec![x, y], 2);
+    b.output(y);
+    holds(&b.finish(), 1, [3, 4, 5]);
+}
+
+#[test]
+fn a_product_with_a_bias_that_is_computed_is_refused_and_not_run_without_it() {
+    let mut b = Builder::new("product", 3);
+    let x = b.input("x", 1);
+    let y = b.act("relu", x, Act::Relu, false);
+    let bias = b.act("sigmoid", x, Act::Sigmoid, false);
+    let op = Op::Tensor(TensorOp::MatMul);
+    let y = b.node("product", op, vec![x, y, bias], 1);
+    b.output(y);
+    let (graph, x) = (Arc::new(b.finish()), input(1, &[4; 3], 1));
+    let mut engine = CpuEngine::new(1).unwrap();
+    let control = Control::new();
+    let error = forward(&mut engine, &graph, &Weights::default(), &x, 1, &control).unwrap_err();
+    assert!(error.to_string().contains("bias must be"), "{error}");
 }

@@ -63,7 +63,7 @@ pub fn plan_within(
     })
 }
 
-/// Whether all values are maps: tensors of other ranks have no planes.
+/// Whether all values are maps. Tensors of other ranks have no planes, and one of them keeps its whole network out of tiles.
 fn can_be_tiled(graph: &Graph) -> bool {
     graph.nodes.iter().all(|n| !matches!(n.op, Op::Tensor(_)))
 }

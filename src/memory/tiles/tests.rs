@@ -90,37 +90,38 @@ fn each_smaller_schedule_costs_more_work_and_is_packed_as_tight_as_it_lives() {
         let program = program_of(&graph, &spatial, 1, Precision::Fp32).unwrap();
         let flops = program.flops();
         println!("{name} {spatial:?}: whole {}", whole.arena);
-        let (mut bytes, mut work) = (whole.arena, None);
+        let (mut bytes, mut work, mut no_less) = (whole.arena, None, 0);
         for l in search::programs(program, 0) {
             let s = scheduled(&l.program, &l.cut, (&whole, flops)).unwrap();
             let tiles = s.tiles.as_ref().unwrap();
             let ratio = s.arena.0 as f64 / s.lower_bound.0 as f64;
             let percent = tiles.recompute_percent;
             println!("  {} +{percent:.1} %, ratio {ratio:.3}", s.arena);
+            apart(&s);
+            complete(&s);
+            // Of all of these the packer leaves holes in one network alone, where it makes maps again: once a wide one, so that
+            // more work gains nothing.
+            let loose = name == "monai-lung-nodule" && tiles.recompute_flops > 0;
+            let most_ratio = if tiles.recompute_flops == 0 {
+                1.0
+            } else {
+                1.000_5
+            };
+            assert!(ratio <= most_ratio || loose, "{name} packs loosely");
             if s.arena >= bytes {
-                // A hole that the packer left: more work for no gain.
-                assert!(tiles.recompute_flops > 0, "{name}: {} is no less", s.arena);
+                assert!(loose && ratio < 1.09, "{name}: {} is no less", s.arena);
+                no_less += 1;
                 continue;
             }
+            assert!(ratio <= 1.01, "{name} packs loosely");
             assert!(work.is_none_or(|w| w < tiles.recompute_flops));
             assert!(
                 work.is_some() || (tiles.recompute_flops == 0 && s.arena <= most),
                 "{name}"
             );
             (bytes, work) = (s.arena, Some(tiles.recompute_flops));
-            // Where maps are made again the packer may leave a hole; without, it leaves none.
-            assert!(
-                ratio
-                    <= if tiles.recompute_flops == 0 {
-                        1.0
-                    } else {
-                        1.01
-                    },
-                "{name} packs loosely"
-            );
-            apart(&s);
-            complete(&s);
         }
+        assert!(no_less <= 1, "{name}: {no_less} for nothing");
     }
 }
 

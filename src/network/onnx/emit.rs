@@ -170,7 +170,11 @@ impl Importer<'_> {
             inplace: false,
         };
         let (batch, spatial) = &self.probe_size;
-        let probe = shapes::node_shapes(&node, &self.probe, spatial, *batch).unwrap_or_default();
+        let probe = shapes::node_shapes(&node, &self.probe, spatial, *batch);
+        if probe.is_err() && self.lost.is_none() {
+            self.lost = self.made_for_one_size(&node);
+        }
+        let probe = probe.unwrap_or_default();
         let mut outputs = Vec::new();
         for (i, shape) in made.into_iter().enumerate() {
             shapes::elements(&shape)?;
@@ -279,8 +283,22 @@ impl Importer<'_> {
             .collect()
     }
 
+    /// A node that does not work out at the probe's size though all before it did, for a constant of its own.
+    fn made_for_one_size(&self, node: &Node) -> Option<Baked> {
+        let probed = |id: &TensorId| self.probe.get(id.index()).is_some_and(|p| !p.is_empty());
+        let found = matches!(node.op, Op::Tensor(_)) && node.inputs.iter().all(probed);
+        let constant = node.inputs.iter().find(|id| self.graph.is_weight(**id));
+        let name = &self.graph.tensor(*constant.filter(|_| found)?)?.name;
+        Some(Baked {
+            node: node.name.clone(),
+            op: node.op.kind().to_owned(),
+            reason: format!("the constant \"{name}\" was made for one size of the input"),
+        })
+    }
+
     /// Notes that the network holds at this size only, because of this node.
     pub(super) fn bake(&mut self, node: &proto::Node<'_>, reason: String) {
+        self.graph.baked.extend(self.lost.take());
         self.graph.baked.push(Baked {
             node: if node.name.is_empty() {
                 node.outputs.first().map_or(node.op, |o| *o).to_owned()

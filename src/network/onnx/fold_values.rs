@@ -105,8 +105,10 @@ fn float_op(op: &str, a: f32, b: f32) -> Option<f32> {
         "Mul" => a * b,
         "Div" => a / b,
         "Mod" => a % b,
-        "Min" => a.min(b),
-        "Max" => a.max(b),
+        // NaN wins, as in the engine.
+        "Min" if a < b || a.is_nan() => a,
+        "Max" if a > b || a.is_nan() => a,
+        "Min" | "Max" => b,
         "Pow" => numeric::pow(a, b),
         _ => return None,
     })
@@ -197,4 +199,24 @@ pub(super) fn scatter(into: &Constant, index: &Constant, updates: &Constant) -> 
         shape: into.shape.clone(),
         data,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_larger_and_the_smaller_of_a_number_and_nan_are_nan_as_in_the_engine() {
+        let list = |v: [f32; 3]| Constant {
+            shape: vec![3],
+            data: Data::Floats(v.to_vec().into()),
+        };
+        let (a, b) = (list([f32::NAN, 1.0, 1.0]), list([1.0, f32::NAN, 2.0]));
+        for (op, last) in [("Max", 2.0), ("Min", 1.0)] {
+            let made = binary(op, &a, &b).unwrap();
+            let made = made.as_floats().unwrap();
+            assert!(made[0].is_nan() && made[1].is_nan(), "{op}: {made:?}");
+            assert_eq!(made[2], last, "{op}");
+        }
+    }
 }

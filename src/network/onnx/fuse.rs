@@ -134,3 +134,35 @@ fn pattern(graph: &Graph, index: &Index, at: usize) -> Option<Found> {
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::builder::Builder;
+    use crate::network::shapes;
+    use crate::network::size::Size;
+    use crate::network::tensor_op::TensorOp;
+
+    #[test]
+    fn sizes_that_follow_a_part_of_a_gelu_follow_its_input_when_the_part_is_gone() {
+        let affine = |factor, shift| Act::Affine { factor, shift };
+        let mut b = Builder::new("gelu", 1);
+        let x = b.input("x", 1);
+        let scale = affine(std::f32::consts::FRAC_1_SQRT_2, 0.0);
+        let scaled = b.act("scaled", x, scale, false);
+        let erf = b.act("erf", scaled, Act::Function(Function::Erf), false);
+        let plus = b.act("plus", erf, affine(1.0, 1.0), false);
+        let product = b.node("product", Op::Mul, vec![x, plus], 1);
+        let half = b.act("half", product, affine(0.5, 0.0), false);
+        let to = vec![Size::Fixed(1), Size::Of(plus, 2), Size::Of(product, 1)];
+        let seen = Op::Tensor(TensorOp::Reshape { to });
+        let seen = b.node("seen", seen, vec![half], 1);
+        b.output(seen);
+        let mut graph = b.finish();
+        gelu(&mut graph, &mut Weights::default());
+        assert_eq!(graph.nodes.len(), 2);
+        assert_eq!(graph.nodes[0].op, Op::Activation(Act::Gelu));
+        let shapes = shapes::infer(&graph, &[6], 1).unwrap();
+        assert_eq!(shapes[graph.outputs[0].index()], [1, 6, 1]);
+    }
+}

@@ -8,7 +8,7 @@ use super::shape_rules::{self, Operand};
 use super::symbolic::{self, Trace};
 use super::translate;
 use crate::network::compact;
-use crate::network::graph::{Graph, Op, TensorId, TensorKind};
+use crate::network::graph::{Baked, Graph, Op, TensorId, TensorKind};
 use crate::network::size::Size as Length;
 use crate::network::weights::Weights;
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +59,8 @@ pub(super) struct Importer<'a> {
     /// Shapes at twice the size and batch, to see what varies with the roi; empty where that does not work out.
     pub(super) probe: Vec<Vec<usize>>,
     pub(super) probe_size: Size,
+    /// The node whose constant stopped the probe: why nodes after it hold at one size only, if any do.
+    pub(super) lost: Option<Baked>,
     pub(super) weights: Weights,
     pub(super) opset: i64,
     /// Whether the file leaves its spatial axes open, so that its numbers are the network's own.
@@ -151,6 +153,7 @@ impl<'a> Importer<'a> {
             shapes: Vec::new(),
             probe: Vec::new(),
             probe_size: (2 * batch, spatial.iter().map(|d| 2 * d).collect()),
+            lost: None,
             weights: Weights::default(),
             values: BTreeMap::new(),
             uses,

@@ -75,7 +75,7 @@ fn act(node: &Node<'_>, inputs: Inputs<'_>) -> Option<Act> {
 /// A limit from an input or, in old files, an attribute.
 fn bound(node: &Node<'_>, inputs: Inputs<'_>, (at, name): (usize, &str), or: f32) -> Option<f32> {
     match inputs.get(at) {
-        Some(Some(Value::Known(c, ..))) => one_value(c),
+        Some(Some(Value::Known(c, ..))) => one_value(c).filter(|limit| !limit.is_nan()),
         Some(Some(_)) => None,
         _ => Some(node.float(name, or)),
     }

@@ -188,6 +188,8 @@ fn with_scalar(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> On
         ("Sub", false) => affine(-1.0, c),
         ("Mul", _) => affine(c, 0.0),
         ("Div", true) => affine(c.recip(), 0.0),
+        // No value lies between limits that are none.
+        ("Min" | "Max", _) if c.is_nan() => return Ok(None),
         ("Min", _) => Act::Clip {
             low: f32::NEG_INFINITY,
             high: c,
