@@ -15,7 +15,7 @@ use crate::numeric;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Kernel, stride and padding before along the three axes.
+/// Kernel, stride, padding and distance between taps along the three axes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pooling {
     pub(super) kernel: [usize; 3],
