@@ -46,7 +46,7 @@ fn has(v: &Value, keys: &[&str]) {
 
 fn shared(folder: &str) -> Option<PathBuf> {
     let root = std::env::var_os("VOXFIT_SHARED").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared"),
         PathBuf::from,
     );
     let at = root.join(folder);
@@ -524,7 +524,7 @@ fn a_series_with_a_gap_or_an_unknown_step_is_not_written_as_an_even_volume() {
 
 #[test]
 fn a_real_series_is_described_and_its_name_stays_masked() {
-    let Some(folder) = shared("dicom/ge_two_slices") else {
+    let Some(folder) = shared("data/dicom/ge_two_slices") else {
         return;
     };
     let path = folder.to_string_lossy().into_owned();

@@ -194,7 +194,7 @@ fn write_labels(ran: &Ran, path: &Path) -> Result<(), Failure> {
         ));
     };
     let volume = label_volume(mask, ran.prepared_affine);
-    progress::with("labels written", |c| nifti::write_until(&volume, path, c))
+    progress::writing("labels written", |c| nifti::write_until(&volume, path, c))
 }
 
 fn label_volume(mask: &LabelMask, affine: Affine) -> Volume {

@@ -1,6 +1,8 @@
 //! `MetaImage` volumes (.mha in one file, .mhd with its data beside), LPS as the format has it.
 
-use super::volume_file::{Layout, Number, VolumeFileError, read_values};
+use super::volume_file::{
+    Layout, Number, VolumeFileError, inflated_at_most, read_packed, read_values,
+};
 use crate::geometry::{Affine, Extent};
 use crate::tiling::PlanWarning;
 use crate::volume::{Volume, Voxels};
@@ -12,6 +14,8 @@ use std::path::{Component, Path, PathBuf};
 
 /// A header longer than this is no header.
 const HEADER_LIMIT: u64 = 1 << 20;
+/// More files than any volume has slices.
+const MOST_FILES: usize = 100_000;
 
 /// Whether a name ends as `MetaImage` headers do.
 pub fn is_metaimage(path: &Path) -> bool {
@@ -49,7 +53,7 @@ pub fn read_told(path: &Path) -> Result<(Volume, Vec<PlanWarning>), VolumeFileEr
         let left = length(path)?.saturating_sub(at);
         values(reader, left, &fields, extent, layout, path)?
     } else {
-        match names(named, &mut reader, path)? {
+        match names(named, extent.z, &mut reader, path)? {
             Data::One(one) => {
                 let data = beside(path, &one)?;
                 let file = File::open(&data).map_err(VolumeFileError::read(&data))?;
@@ -87,8 +91,14 @@ enum Data {
     Slices(Vec<String>),
 }
 
-/// The data files that a header names: one, a list on the lines that follow, or a pattern with first, last and step.
-fn names(named: &str, rest: &mut impl BufRead, path: &Path) -> Result<Data, VolumeFileError> {
+/// The data files that a header names: one, or for each of `n` slices one by a list on the lines that follow or by a pattern
+/// with first, last and step.
+fn names(
+    named: &str,
+    n: usize,
+    rest: &mut impl BufRead,
+    path: &Path,
+) -> Result<Data, VolumeFileError> {
     let mut words = named.split_whitespace();
     let first = words.next().unwrap_or_default();
     if first == "LIST" {
@@ -97,7 +107,9 @@ fn names(named: &str, rest: &mut impl BufRead, path: &Path) -> Result<Data, Volu
             .read_to_string(&mut text)
             .map_err(VolumeFileError::read(path))?;
         let list = text.lines().map(str::trim).filter(|l| !l.is_empty());
-        return Ok(Data::Slices(list.map(str::to_owned).collect()));
+        let list: Vec<String> = list.map(str::to_owned).collect();
+        for_each_slice(list.len(), n, path)?;
+        return Ok(Data::Slices(list));
     }
     if !first.contains('%') {
         return Ok(Data::One(named.to_owned()));
@@ -115,8 +127,13 @@ fn names(named: &str, rest: &mut impl BufRead, path: &Path) -> Result<Data, Volu
             ));
         }
     };
+    let step = usize::try_from(step).unwrap_or(1);
+    // Counted before a name is made: two numbers may stand for billions.
+    let found =
+        usize::try_from(to - from).map_or(usize::MAX, |span| (span / step).saturating_add(1));
+    for_each_slice(found, n, path)?;
     let list: Result<_, _> = (from..=to)
-        .step_by(usize::try_from(step).unwrap_or(1))
+        .step_by(step)
         .map(|n| {
             numbered(first, n).ok_or_else(|| {
                 VolumeFileError::format(
@@ -127,6 +144,22 @@ fn names(named: &str, rest: &mut impl BufRead, path: &Path) -> Result<Data, Volu
         })
         .collect();
     list.map(Data::Slices)
+}
+
+/// Whether there is a data file for each slice, and no more of them than a volume can have.
+fn for_each_slice(found: usize, n: usize, path: &Path) -> Result<(), VolumeFileError> {
+    if found == n && n <= MOST_FILES {
+        return Ok(());
+    }
+    let most = if n > MOST_FILES {
+        format!(" (at most {MOST_FILES})")
+    } else {
+        String::new()
+    };
+    Err(VolumeFileError::format(
+        path,
+        format!("expected a data file for each of {n} slices{most}, found {found}"),
+    ))
 }
 
 /// `slice%03d.raw` with a number put in.
@@ -154,16 +187,6 @@ fn slice_files(
     layout: Layout,
     path: &Path,
 ) -> Result<Voxels, VolumeFileError> {
-    if named.len() != extent.z {
-        return Err(VolumeFileError::format(
-            path,
-            format!(
-                "expected a data file for each of {} slices, found {}",
-                extent.z,
-                named.len()
-            ),
-        ));
-    }
     let slice = Extent { z: 1, ..extent };
     let mut parts = Vec::new();
     let files: Result<Vec<PathBuf>, _> = named.iter().map(|n| beside(path, n)).collect();
@@ -402,9 +425,8 @@ fn values(
         .map_err(VolumeFileError::read(path))?;
     let left = left.saturating_sub(skipped);
     if says(fields, "compresseddata", "true") {
-        // No deflated byte stands for more than 1032.
-        let room = left.saturating_mul(1032);
-        return read_values(&mut ZlibDecoder::new(reader), extent, layout, room, path);
+        let room = inflated_at_most(left);
+        return read_packed(&mut ZlibDecoder::new(reader), extent, layout, room, path);
     }
     read_values(&mut reader, extent, layout, left, path)
 }

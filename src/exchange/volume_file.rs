@@ -1,7 +1,7 @@
 //! What volume files share: errors, values as they come turned into int16 or float32.
 
 use crate::geometry::Extent;
-use crate::volume::Voxels;
+use crate::volume::{Voxels, whole_i16};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -141,15 +141,6 @@ fn narrow(value: f64) -> f32 {
     value as f32
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "range and wholeness were checked"
-)]
-fn whole(value: f64) -> Option<i16> {
-    let fits = value >= f64::from(i16::MIN) && value <= f64::from(i16::MAX) && value.fract() == 0.0;
-    fits.then_some(value as i16)
-}
-
 /// Reads all values of a volume: int16 as long as every value is whole and fits, else float32. A file that ends early is an error;
 /// `room` is how many bytes can come at most, so that a claim beyond it is refused before memory is asked for.
 pub(super) fn read_values(
@@ -227,10 +218,33 @@ pub(super) fn read_values(
     Ok(voxels)
 }
 
+/// How many bytes can come of so many deflated ones: no deflated byte stands for more than 1032.
+pub(super) fn inflated_at_most(deflated: u64) -> u64 {
+    deflated.saturating_mul(1032)
+}
+
+/// As [`read_values`], of packed voxels: read to the end, since a packed file proves its bytes by the checksum that stands there.
+pub(super) fn read_packed(
+    reader: &mut impl Read,
+    extent: Extent,
+    layout: Layout,
+    room: u64,
+    path: &Path,
+) -> Result<Voxels, VolumeFileError> {
+    let voxels = read_values(reader, extent, layout, room, path)?;
+    std::io::copy(reader, &mut std::io::sink()).map_err(|e| {
+        VolumeFileError::format(
+            path,
+            format!("the file is damaged after its voxels or in them ({e}); copy it again"),
+        )
+    })?;
+    Ok(voxels)
+}
+
 fn push(voxels: &mut Voxels, value: f64) {
     match voxels {
         Voxels::I16(v) => {
-            if let Some(value) = whole(value) {
+            if let Some(value) = whole_i16(value) {
                 v.push(value);
             } else {
                 let mut all: Vec<f32> = v.iter().map(|&x| f32::from(x)).collect();

@@ -32,8 +32,11 @@ impl Content {
             let start = find_start(&bytes)?;
             let mut kept = tempfile::spooled_tempfile(INFLATED_IN_MEMORY);
             let deflated = bytes.get(start.at..).unwrap_or_default();
-            std::io::copy(&mut flate2::read::DeflateDecoder::new(deflated), &mut kept)
-                .map_err(|e| io(&e))?;
+            // What follows the last frame is of no use, and may be far more than the disk holds.
+            let (last, length) = native_range(p, p.frames.saturating_sub(1))?;
+            let mut set =
+                flate2::read::DeflateDecoder::new(deflated).take(last.saturating_add(length));
+            std::io::copy(&mut set, &mut kept).map_err(|e| io(&e))?;
             return Ok(Self::Inflated(Mutex::new(kept)));
         }
         if p.length.is_some() {

@@ -2,10 +2,12 @@
 
 use super::dataset::DataSet;
 use super::element::Walker;
-use super::frames::{cross, dot, norm};
+use super::frames::norm;
 use super::group::{height, normal};
-use super::header::{find_start, inflate};
+use super::header::find_start;
+use super::steps::{is_common, leans, times};
 use super::{SeriesInfo, SliceInfo, WarningCode};
+use crate::geometry::cross;
 use dicom_encoding::transfer_syntax::TransferSyntaxIndex as _;
 use dicom_transfer_syntax_registry::TransferSyntaxRegistry;
 use serde::Serialize;
@@ -202,17 +204,14 @@ impl SeriesInfo {
         let name = |k: usize| self.slices.get(k).map(|s| s.file.name.clone());
         mm.iter()
             .enumerate()
-            .filter(|(_, found)| (*found - expected_mm).abs() > 0.01 + 1e-9)
+            .filter(|(_, found)| !is_common(**found, expected_mm))
             .filter_map(|(after, &found_mm)| {
-                let times = (found_mm / expected_mm).round();
-                let whole =
-                    times >= 2.0 && (found_mm - times * expected_mm).abs() <= 0.1 * expected_mm;
                 Some(Gap {
                     after,
                     files: [name(after)?, name(after + 1)?],
                     found_mm,
                     expected_mm,
-                    missing: if whole { count(times) - 1 } else { 0 },
+                    missing: times(found_mm, expected_mm).map_or(0, |n| count(n) - 1),
                 })
             })
             .collect()
@@ -222,16 +221,12 @@ impl SeriesInfo {
         self.spacing_mm[2]?;
         let [a, b, c, d, e, f, ..] = self.direction;
         let (row, column) = ([a, b, c], [d, e, f]);
-        let up = dot(self.step_mm, cross(row, column));
         if norm(self.step_mm) <= 0.0 {
             return None;
         }
-        let lean = |along| {
-            let degrees = dot(self.step_mm, along).atan2(up).to_degrees();
-            // No minus zero.
-            if degrees.abs() < 5e-3 { 0.0 } else { degrees }
-        };
-        Some([lean(column), lean(row)])
+        let degrees = leans(self.step_mm, cross(row, column), [column, row]);
+        // No minus zero.
+        Some(degrees.map(|d| if d.abs() < 5e-3 { 0.0 } else { d }))
     }
 
     fn syntaxes(&self) -> Vec<Syntax> {
@@ -318,8 +313,13 @@ fn texts_of(path: &Path) -> Vec<HeaderText> {
     let inflated;
     let (set, at) = if start.syntax == "1.2.840.10008.1.2.1.99" {
         let deflated = bytes.get(start.at..).unwrap_or_default();
-        inflated = inflate(deflated, TEXTS_WITHIN).unwrap_or_default();
-        (inflated.0.as_slice(), 0)
+        let mut texts = Vec::new();
+        // The file may go on beyond what was read of it: what inflates is what there is.
+        let _cut = flate2::read::DeflateDecoder::new(deflated)
+            .take(TEXTS_WITHIN)
+            .read_to_end(&mut texts);
+        inflated = texts;
+        (inflated.as_slice(), 0)
     } else {
         (bytes.as_slice(), start.at)
     };

@@ -2,6 +2,7 @@
 
 use super::dataset::DataSet;
 use super::header::Plane;
+use crate::geometry::dot;
 
 /// No patient is further than this (mm) from the origin: such numbers are damage.
 const FAR: f64 = 1.0e6;
@@ -141,16 +142,6 @@ fn orientation(plane: &mut Plane, set: &DataSet<'_>) {
         plane.row = Some(row);
         plane.column = Some(column);
     }
-}
-
-pub(super) fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
-    let ([a0, a1, a2], [b0, b1, b2]) = (a, b);
-    a0 * b0 + a1 * b1 + a2 * b2
-}
-
-pub(super) fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    let ([a0, a1, a2], [b0, b1, b2]) = (a, b);
-    [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
 }
 
 pub(super) fn sub(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {

@@ -1,10 +1,11 @@
 //! Sorts images into series and parts of series: by UID, kind, size and orientation, then by position.
 
-use super::frames::{cross, dot, norm, sub};
+use super::frames::{norm, sub};
 use super::header::{FileHeader, Lost, Plane, Source};
 use super::scan::Damaged;
 use super::stack;
 use super::{SeriesInfo, Warning, WarningCode};
+use crate::geometry::{cross, dot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;

@@ -140,6 +140,8 @@ const GE_PRIVATE: &str = "1.2.840.113619.5.2";
 const DEFLATED: &str = "1.2.840.10008.1.2.1.99";
 /// A deflated file may not be larger than this once inflated.
 const INFLATED_LIMIT: u64 = 1 << 32;
+/// No header is longer than this.
+pub(super) const HEADER_LIMIT: u64 = 1 << 30;
 /// More frames than any scanner writes into one file.
 const MOST_FRAMES: usize = 100_000;
 
@@ -260,7 +262,7 @@ fn guess_encoding(set: &[u8], said: Option<Encoding>) -> Encoding {
 }
 
 /// Inflates the first bytes of a deflated data set, at most `keep` of them; the length of the whole besides.
-pub(super) fn inflate(bytes: &[u8], keep: u64) -> Result<(Vec<u8>, u64), String> {
+fn inflate(bytes: &[u8], keep: u64) -> Result<(Vec<u8>, u64), String> {
     use std::io::Read as _;
     let damaged = |e: std::io::Error| format!("a deflated data set that cannot be inflated ({e})");
     let mut stream = flate2::read::DeflateDecoder::new(bytes).take(INFLATED_LIMIT);
@@ -316,7 +318,9 @@ pub(super) fn parse(bytes: &[u8], file_length: u64, whole: bool) -> Parsed {
     loop {
         match inflate(bytes.get(start.at..).unwrap_or_default(), keep) {
             Ok((set, length)) => match parse_set(&set, length, 0, &start, length <= keep) {
-                Parsed::NeedsMore { .. } if length > keep => keep = keep.saturating_mul(16),
+                Parsed::NeedsMore { .. } if length > keep && keep < HEADER_LIMIT => {
+                    keep = keep.saturating_mul(16).min(HEADER_LIMIT);
+                }
                 done => return done,
             },
             Err(reason) => return other(reason),

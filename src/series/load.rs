@@ -70,6 +70,9 @@ pub fn load(
     let (voxels, filled) = if let Some((values, filled)) = first {
         (Voxels::I16(values), filled)
     } else {
+        // What the first pass did is no part of the second.
+        let done = control.progress().0;
+        control.set_total(done + info.slices.len() as u64);
         let (values, filled) =
             fill::<f32>(info, &transforms, control, on_slice)?.unwrap_or_default();
         (Voxels::F32(values), filled)

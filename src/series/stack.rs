@@ -378,7 +378,6 @@ pub(super) fn info(root: &Path, bucket: Bucket, part: usize) -> SeriesInfo {
     let first = sources.first().cloned();
     warnings.extend(kind_warning(kind, first.as_ref()));
     let (spacing, differs) = most_common_spacing(&sources);
-    let spacing_differs = differs.is_some();
     warnings.extend(differs);
     if spacing.is_none() {
         warnings.push(Warning {
@@ -411,9 +410,7 @@ pub(super) fn info(root: &Path, bucket: Bucket, part: usize) -> SeriesInfo {
     } else {
         [0.0, 0.0, 1.0]
     };
-    let damaged = warnings
-        .iter()
-        .any(|w| matches!(w.code, WarningCode::Damaged | WarningCode::RescaleSlope));
+    let sound = !warnings.iter().any(|w| w.code.forbids());
     let header = first.as_ref().map(|s| &s.file);
     let size = header.map_or_else(Extent::default, |h| {
         Extent::new(h.pixels.columns, h.pixels.rows, sources.len())
@@ -444,8 +441,7 @@ pub(super) fn info(root: &Path, bucket: Bucket, part: usize) -> SeriesInfo {
         usable: kind == Kind::Volume
             && refusal.is_none()
             && straight
-            && !damaged
-            && !spacing_differs
+            && sound
             && spacing.is_some()
             && along_normal.is_some(),
         window: header.and_then(|h| h.window),

@@ -1,9 +1,10 @@
 //! Measures the steps from slice to slice: the commonest one, gaps, jitter, lean (gantry tilt) and straightness.
 
-use super::frames::{dot, norm, scale, sub};
+use super::frames::{norm, scale, sub};
 use super::group::{height, names, normal};
 use super::header::Source;
 use super::{Warning, WarningCode};
+use crate::geometry::dot;
 
 /// Steps within this of the commonest (mm) count as equal.
 const JITTER: f64 = 0.01;
@@ -61,7 +62,7 @@ pub(super) fn measure(sources: &[Source]) -> Steps {
     let Some(common) = even.or_else(|| commonest(&gaps)).filter(|_| total > 0.0) else {
         return unknown(Vec::new());
     };
-    let uniform = even.is_some() || gaps.iter().all(|g| (g - common).abs() <= JITTER + 1e-9);
+    let uniform = even.is_some() || gaps.iter().all(|g| is_common(*g, common));
     let across = sub(last, first);
     let step = if uniform {
         scale(across, 1.0 / gaps.len() as f64)
@@ -89,6 +90,23 @@ pub(super) fn measure(sources: &[Source]) -> Steps {
         warnings,
         straight: uniform && beside <= BESIDE,
     }
+}
+
+/// Whether a step is the common one, within the jitter.
+pub(super) fn is_common(gap: f64, common: f64) -> bool {
+    (gap - common).abs() <= JITTER + 1e-9
+}
+
+/// How many common steps make this one: two or more, to within a tenth of one; `None` for an odd step.
+pub(super) fn times(gap: f64, common: f64) -> Option<f64> {
+    let times = (gap / common).round();
+    (times >= 2.0 && (gap - times * common).abs() <= 0.1 * common).then_some(times)
+}
+
+/// How far a step leans off the normal along each of two axes, degrees.
+pub(super) fn leans(step: [f64; 3], normal: [f64; 3], axes: [[f64; 3]; 2]) -> [f64; 2] {
+    let up = dot(step, normal);
+    axes.map(|along| dot(step, along).atan2(up).to_degrees())
 }
 
 /// The step of an even grid from the first slice to the last, where every slice lies within the jitter of it.
@@ -131,14 +149,12 @@ fn uneven(sources: &[Source], gaps: &[f64], common: f64) -> Vec<Warning> {
     let mut n_missing = 0.0;
     for ((k, pair), &gap) in sources.windows(2).enumerate().zip(gaps) {
         let [a, b] = pair else { continue };
-        if (gap - common).abs() <= JITTER + 1e-9 {
+        if is_common(gap, common) {
             continue;
         }
-        let times = (gap / common).round();
-        let whole = times >= 2.0 && (gap - times * common).abs() <= 0.1 * common;
         let between = format!("{} and {}", a.file.name, b.file.name);
         let pair_files = [a.file.name.clone(), b.file.name.clone()];
-        if whole {
+        if let Some(times) = times(gap, common) {
             n_missing += times - 1.0;
             missing.push(format!(
                 "{} after slice {k} (between {between}: {gap:.3} mm, expected {common:.3} mm)",
@@ -187,9 +203,7 @@ fn furthest_beside(sources: &[Source], heights: &[f64], first: [f64; 3], slope: 
 fn lean(sources: &[Source], step: [f64; 3], normal: [f64; 3]) -> Option<Warning> {
     let plane = sources.first()?.plane();
     let (row, column) = (plane.row?, plane.column?);
-    let up = dot(step, normal);
-    let down = dot(step, column).atan2(up).to_degrees();
-    let side = dot(step, row).atan2(up).to_degrees();
+    let [down, side] = leans(step, normal, [column, row]);
     if down.abs().max(side.abs()) < 0.1 {
         return None;
     }

@@ -1,6 +1,7 @@
 //! Stored words to values: mask to the stored bits, sign from the high bit, rescale by each slice's own slope and intercept.
 
 use super::header::Pixels;
+use crate::volume::whole_i16;
 
 /// Smallest and largest value of a slice without padding.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +35,7 @@ pub(super) trait Sample: Copy + Send + Sync + Default {
 
 impl Sample for i16 {
     fn from_value(value: f64) -> Option<Self> {
-        to_i16(value)
+        whole_i16(value)
     }
 
     fn from_whole(value: i32) -> Option<Self> {
@@ -55,15 +56,6 @@ impl Sample for f32 {
 #[expect(clippy::cast_possible_truncation, reason = "nearest float32 is meant")]
 pub(super) fn narrow(value: f64) -> f32 {
     value as f32
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "range and wholeness were checked"
-)]
-fn to_i16(value: f64) -> Option<i16> {
-    let fits = value >= f64::from(i16::MIN) && value <= f64::from(i16::MAX) && value.fract() == 0.0;
-    fits.then_some(value as i16)
 }
 
 /// How the words of one frame become values.

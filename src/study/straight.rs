@@ -44,6 +44,25 @@ impl Opened {
         }
     }
 
+    /// Whether nothing of it leans, has a gap or an uneven step, as far as its spacing tells.
+    fn is_straight_already(&self) -> bool {
+        let told = match &self.kind {
+            StudyKind::Dicom { series } => series.spacing_mm.iter().all(Option::is_some),
+            StudyKind::File | StudyKind::Phantom { .. } => true,
+        };
+        told && !self.straightens()
+    }
+
+    /// The study untouched, and told as straight; what forbids it on a straight grid still does.
+    fn untouched(mut self, refusal: Option<String>) -> Self {
+        self.warnings.push(PlanWarning::new(
+            STRAIGHT_GRID,
+            "the volume lies on a straight grid already: nothing was resampled",
+        ));
+        self.refusal = refusal;
+        self
+    }
+
     /// The study resampled (linear) to a straight grid that covers it, with the grid told in a warning.
     /// What lies on one already comes back as it is, and that is told too.
     pub fn on_straight_grid(self, control: &Control) -> Result<Self, StudyError> {
@@ -68,19 +87,18 @@ impl Opened {
                 reason: "it does not say how far its slices are apart, so no straight grid can be made of it".to_owned(),
             });
         }
+        if self.is_straight_already() {
+            return Ok(self.untouched(refusal));
+        }
         let grid = StraightGrid::of(
             self.volume.extent,
             &self.volume.affine,
             positions.as_deref(),
         )?;
-        let mut warnings = self.warnings;
         if grid.is_copy() {
-            warnings.push(PlanWarning::new(
-                STRAIGHT_GRID,
-                "the volume lies on a straight grid already: nothing was resampled",
-            ));
-            return Ok(Self { warnings, ..self });
+            return Ok(self.untouched(refusal));
         }
+        let mut warnings = self.warnings;
         let done = grid.resample(&self.volume, control)?;
         warnings.push(PlanWarning::new(
             STRAIGHT_GRID,

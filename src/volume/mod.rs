@@ -41,6 +41,21 @@ pub struct Volume {
     pub z_spacing_known: bool,
 }
 
+/// Whether a value stands for "no data": between the two ends of a volume's padding.
+pub fn is_padding(value: f64, padding: Option<(f32, f32)>) -> bool {
+    padding.is_some_and(|(a, b)| value >= f64::from(a.min(b)) && value <= f64::from(a.max(b)))
+}
+
+/// The value as int16; `None` where it is not whole or does not fit.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "range and wholeness were checked"
+)]
+pub fn whole_i16(value: f64) -> Option<i16> {
+    let fits = value >= f64::from(i16::MIN) && value <= f64::from(i16::MAX) && value.fract() == 0.0;
+    fits.then_some(value as i16)
+}
+
 /// A volume shared between threads.
 pub type SharedVolume = Arc<Volume>;
 

@@ -1,6 +1,6 @@
 //! Smallest, largest, mean value, histogram and percentiles of a volume; padding and not-a-number left out.
 
-use super::{Volume, Voxels};
+use super::{Volume, Voxels, is_padding};
 use rayon::prelude::*;
 
 /// Steps of the histogram of a volume of floats.
@@ -47,10 +47,6 @@ impl Statistics {
     }
 }
 
-fn is_padding(value: f32, padding: Option<(f32, f32)>) -> bool {
-    padding.is_some_and(|(a, b)| value >= a.min(b) && value <= a.max(b))
-}
-
 fn of_i16(values: &[i16], padding: Option<(f32, f32)>) -> Option<Statistics> {
     let offset = i32::from(i16::MIN);
     let bin_of = |v: i16| usize::try_from(i32::from(v) - offset).unwrap_or(0);
@@ -65,7 +61,7 @@ fn of_i16(values: &[i16], padding: Option<(f32, f32)>) -> Option<Statistics> {
             counts
         })
         .reduce(|| vec![0u64; 1 << 16], added);
-    let kept = |bin: usize| counts[bin] > 0 && !is_padding(value_of(bin), padding);
+    let kept = |bin: usize| counts[bin] > 0 && !is_padding(value_of(bin).into(), padding);
     let first = (0..counts.len()).find(|&b| kept(b))?;
     let last = (0..counts.len()).rev().find(|&b| kept(b))?;
     let histogram: Vec<u64> = (first..=last)
@@ -87,7 +83,7 @@ fn of_i16(values: &[i16], padding: Option<(f32, f32)>) -> Option<Statistics> {
 }
 
 fn of_f32(values: &[f32], padding: Option<(f32, f32)>) -> Option<Statistics> {
-    let kept = |v: f32| v.is_finite() && !is_padding(v, padding);
+    let kept = |v: f32| v.is_finite() && !is_padding(v.into(), padding);
     // Chunk by chunk and in their order, so that the mean does not depend on the thread count.
     let parts: Vec<(f32, f32, f64, u64)> = values
         .par_chunks(1 << 20)

@@ -1,7 +1,7 @@
 //! Resampling (linear) of a leaning, gapped or unevenly stepped volume to a straight grid: axes at right angles, one step.
 //! Rows keep their direction and the first slice its place on the grid, so what is straight already is copied, not blurred.
 
-use super::{Statistics, Volume, Voxels};
+use super::{Statistics, Volume, Voxels, is_padding, whole_i16};
 use crate::geometry::{Affine, Extent, cross, dot};
 use crate::jobs::{Cancelled, Control};
 use rayon::prelude::*;
@@ -12,6 +12,8 @@ const SAME_HEIGHT: f64 = 0.01;
 const SAME_VOXEL: f64 = 1e-5;
 /// Rows and columns this close to a right angle (cosine) count as one.
 const RIGHT_ANGLE: f64 = 1e-4;
+/// More slices than any scanner makes: a grid of more comes of a step that is no distance between slices.
+const MOST_SLICES: usize = 100_000;
 
 /// A volume that cannot be brought to a straight grid.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +36,7 @@ pub enum StraightError {
     },
     /// More voxels than the machine holds.
     #[error(
-        "cannot resample to a straight grid: it would have {found} voxels, which the machine's memory does not hold; use a smaller series"
+        "cannot resample to a straight grid: it would have {found} voxels, which no scanner makes or the machine's memory does not hold; check the slice positions or use a smaller series"
     )]
     TooLarge {
         /// Size of the grid.
@@ -149,7 +151,12 @@ impl StraightGrid {
             })
             .collect();
         rising(&places)?;
-        let slices = slices(&places, step);
+        let z = slice_count(&places, step);
+        if z > MOST_SLICES.max(extent.z) {
+            let found = Extent { z, ..extent };
+            return Err(StraightError::TooLarge { found });
+        }
+        let slices = slices(&places, step, z);
         let (first, size) = covered(extent, &places, spacing, slant);
         Ok(Self {
             extent: Extent::new(size[0], size[1], slices.len()),
@@ -193,7 +200,7 @@ impl StraightGrid {
             .map_err(|_no_room| too_large())?;
         values.resize(n, 0.0);
         let padding = padding_for(volume);
-        let holes: Option<(f32, f32)> = volume.padding.map(|(a, b)| (a.min(b), a.max(b)));
+        let holes = volume.padding;
         control.set_total(found.z as u64);
         let n_padding = values
             .par_chunks_mut(found.x * found.y)
@@ -234,7 +241,7 @@ impl StraightGrid {
         plane: &mut [f32],
     ) -> u64 {
         let [nx, ny, _] = self.source.to_array();
-        let hole = |v: f64| holes.is_some_and(|(a, b)| v >= f64::from(a) && v <= f64::from(b));
+        let hole = |v: f64| is_padding(v, holes);
         // One source row, blended of up to four; not-a-value marks padding.
         let mut row: Vec<Option<f64>> = vec![None; nx];
         let mut n_padding = 0;
@@ -294,10 +301,15 @@ fn rising(places: &[[f64; 3]]) -> Result<(), StraightError> {
     Ok(())
 }
 
-/// The grid's slices: from the first slice on in even steps, as many as come nearest to the last slice.
-fn slices(places: &[[f64; 3]], step: f64) -> Vec<Between> {
+/// How many slices in even steps come nearest to the last slice.
+fn slice_count(places: &[[f64; 3]], step: f64) -> usize {
+    let height = places.last().map_or(0.0, |p| p[2]);
+    count((height / step).round()).saturating_add(1)
+}
+
+/// The grid's slices: `n` from the first slice on in even steps.
+fn slices(places: &[[f64; 3]], step: f64, n: usize) -> Vec<Between> {
     let last = places.len() - 1;
-    let n = count((places[last][2] / step).round()) + 1;
     let near = SAME_HEIGHT.min(0.1 * step);
     (0..n)
         .map(|m| {
@@ -395,7 +407,7 @@ impl Tap {
 
 /// One int16 copy where every value turned out whole.
 fn narrowed(values: Vec<f32>) -> Voxels {
-    let whole: Option<Vec<i16>> = values.iter().map(|&v| to_i16(v)).collect();
+    let whole: Option<Vec<i16>> = values.iter().map(|&v| whole_i16(v.into())).collect();
     whole.map_or(Voxels::F32(values), Voxels::I16)
 }
 
@@ -406,15 +418,6 @@ fn mix(a: f64, b: f64, t: f64) -> f64 {
 #[expect(clippy::cast_possible_truncation, reason = "nearest float32 is meant")]
 fn narrow(v: f64) -> f32 {
     v as f32
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "range and wholeness were checked"
-)]
-fn to_i16(v: f32) -> Option<i16> {
-    let fits = v >= f32::from(i16::MIN) && v <= f32::from(i16::MAX) && v.fract() == 0.0;
-    fits.then_some(v as i16)
 }
 
 #[expect(

@@ -112,7 +112,7 @@ impl Header {
             big: !matches!(little.i32(0), 348 | 540),
         };
         if size == SIZE_2 {
-            Ok(Self::second(&b))
+            Self::second(&b)
         } else {
             Self::first(&b)
         }
@@ -147,11 +147,20 @@ impl Header {
         })
     }
 
-    fn second(b: &Bytes<'_>) -> Self {
-        Self {
+    fn second(b: &Bytes<'_>) -> Result<Self, String> {
+        let pair = match b.bytes.get(4..8) {
+            Some(b"n+2\0") => false,
+            Some(b"ni2\0") => true,
+            _ => {
+                return Err(
+                    "expected \"n+2\" or \"ni2\" after the size of a NIfTI-2 header (540), found neither".to_owned(),
+                );
+            }
+        };
+        Ok(Self {
             big: b.big,
             size: SIZE_2 as u64,
-            pair: b.bytes.get(4..7) == Some(b"ni2"),
+            pair,
             dim: std::array::from_fn(|i| b.i64(16 + 8 * i)),
             datatype: b.i16(12),
             pixdim: b.row(104, 8),
@@ -164,6 +173,6 @@ impl Header {
             q_offset: b.row(376, 8),
             s_rows: [b.row(400, 8), b.row(432, 8), b.row(464, 8)],
             units: b.i32(500),
-        }
+        })
     }
 }

@@ -6,10 +6,12 @@ mod place;
 mod tests;
 mod write;
 
-pub use place::SPACING_ASSUMED;
+pub use place::{ORIENTATION_ASSUMED, SPACING_ASSUMED};
 pub use write::{write, write_until};
 
-use super::volume_file::{Layout, Number, VolumeFileError, read_values};
+use super::volume_file::{
+    Layout, Number, VolumeFileError, inflated_at_most, read_packed, read_values,
+};
 use crate::geometry::Extent;
 use crate::tiling::PlanWarning;
 use crate::volume::Volume;
@@ -62,14 +64,11 @@ pub fn read_told(path: &Path) -> Result<(Volume, Vec<PlanWarning>), VolumeFileEr
         (stream, path.clone(), header.size)
     };
     let room = stream.skip(&header, at, &data)?;
-    let voxels = read_values(&mut stream.reader, extent, layout, room, &data)?;
-    // A packed file proves its bytes by the checksum at its end, which is only read with the last of them.
-    std::io::copy(&mut stream.reader, &mut std::io::sink()).map_err(|e| {
-        VolumeFileError::format(
-            &data,
-            format!("the file is damaged after its voxels or in them ({e}); copy it again"),
-        )
-    })?;
+    let voxels = if stream.packed {
+        read_packed(&mut stream.reader, extent, layout, room, &data)?
+    } else {
+        read_values(&mut stream.reader, extent, layout, room, &data)?
+    };
     let volume = Volume {
         extent,
         affine,
@@ -86,6 +85,7 @@ struct Stream {
     reader: Box<dyn Read>,
     /// No more bytes than this can come.
     most: u64,
+    packed: bool,
 }
 
 impl Stream {
@@ -103,13 +103,14 @@ impl Stream {
         Ok(if magic == [0x1F, 0x8B] {
             Self {
                 reader: Box::new(MultiGzDecoder::new(buffered)),
-                // No deflated byte stands for more than 1032.
-                most: length.saturating_mul(1032),
+                most: inflated_at_most(length),
+                packed: true,
             }
         } else {
             Self {
                 reader: Box::new(buffered),
                 most: length,
+                packed: false,
             }
         })
     }

@@ -1,7 +1,7 @@
 //! Where a `NIfTI` volume lies: sform, qform or voxel sizes alone, turned from RAS to LPS, and what is odd about it.
 
 use super::header::Header;
-use crate::geometry::Affine;
+use crate::geometry::{Affine, dot};
 use crate::tiling::PlanWarning;
 
 type Rows = [[f64; 4]; 3];
@@ -9,7 +9,7 @@ type Rows = [[f64; 4]; 3];
 /// The code of the warning that a file says no spacing.
 pub const SPACING_ASSUMED: &str = "spacing-assumed";
 /// The code of the warning that a file says no orientation.
-const ORIENTATION_ASSUMED: &str = "orientation-assumed";
+pub const ORIENTATION_ASSUMED: &str = "orientation-assumed";
 
 /// The affine in LPS. Of two forms the one in scanner space (code 1) is taken, the sform first, as peers do.
 pub(super) fn placed(header: &Header) -> (Affine, Vec<PlanWarning>) {
@@ -20,9 +20,6 @@ pub(super) fn placed(header: &Header) -> (Affine, Vec<PlanWarning>) {
         d.is_finite() && d != 0.0 && a.origin.iter().all(|v| v.is_finite())
     };
     let s = Some(header.s_rows).filter(|r| header.sform > 0 && usable(r));
-    let q = (header.qform > 0)
-        .then(|| from_quaternion(header))
-        .filter(usable);
     if header.sform > 0 && s.is_none() {
         notes.push(PlanWarning::new(
             "sform-unusable",
@@ -34,6 +31,9 @@ pub(super) fn placed(header: &Header) -> (Affine, Vec<PlanWarning>) {
         3 => 0.001,
         _ => 1.0,
     };
+    let q = (header.qform > 0)
+        .then(|| from_quaternion(header, 1.0 / unit))
+        .filter(usable);
     let rows = match (s, q) {
         (Some(s), Some(q)) => {
             let by_q = header.sform != 1 && header.qform == 1;
@@ -51,9 +51,18 @@ pub(super) fn placed(header: &Header) -> (Affine, Vec<PlanWarning>) {
                     ),
                 ));
             }
-            if by_q { q } else { s }
+            if by_q {
+                notes.extend(spacing_unknown(header));
+                q
+            } else {
+                s
+            }
         }
-        (Some(one), None) | (None, Some(one)) => one,
+        (Some(s), None) => s,
+        (None, Some(q)) => {
+            notes.extend(spacing_unknown(header));
+            q
+        }
         (None, None) => return (unplaced(header, unit, &mut notes), notes),
     };
     (lps(rows, unit), notes)
@@ -65,25 +74,44 @@ fn unplaced(header: &Header, unit: f64, notes: &mut Vec<PlanWarning>) -> Affine 
         ORIENTATION_ASSUMED,
         "the file does not say which way its axes run (neither sform nor qform): unknown, taken as left, posterior, superior",
     ));
-    let [_, x, y, z, ..] = header.pixdim;
-    let sizes = [x, y, z].map(f64::abs);
-    let known = |v: f64| v > 0.0 && v.is_finite();
-    if !sizes.into_iter().all(known) {
-        notes.push(PlanWarning::new(
-            SPACING_ASSUMED,
-            "the file does not say all of its voxel sizes: unknown, taken as 1 mm",
-        ));
-    }
-    Affine::axis_aligned(sizes.map(|v| if known(v) { v * unit } else { 1.0 }))
+    notes.extend(spacing_unknown(header));
+    Affine::axis_aligned(sizes(header).map(|v| v.map_or(1.0, |v| v * unit)))
 }
 
-/// Whether two forms place a voxel more than a thousandth of a voxel (and of 1 mm) apart.
+/// The voxel sizes in the header's own unit; `None` for one that is no length.
+fn sizes(header: &Header) -> [Option<f64>; 3] {
+    let [_, x, y, z, ..] = header.pixdim;
+    [x, y, z].map(|v| Some(v.abs()).filter(|v| *v > 0.0 && v.is_finite()))
+}
+
+/// Says that a voxel size that is needed is not there.
+fn spacing_unknown(header: &Header) -> Option<PlanWarning> {
+    sizes(header).iter().any(Option::is_none).then(|| {
+        PlanWarning::new(
+            SPACING_ASSUMED,
+            "the file does not say all of its voxel sizes: unknown, taken as 1 mm",
+        )
+    })
+}
+
+/// Whether two forms differ by more than a thousandth in a step of voxels, or in where the first voxel lies (of its distance
+/// and of 1 mm). Column by column: the offsets are far larger than the steps and would hide what these say.
 fn differ(a: &Rows, b: &Rows) -> bool {
-    let scale = 1.0 + a.iter().flatten().map(|v| v.abs()).fold(0.0, f64::max);
-    a.iter()
-        .flatten()
-        .zip(b.iter().flatten())
-        .any(|(a, b)| (a - b).abs() > 1e-3 * scale)
+    let slack = [0.0, 0.0, 0.0, 1.0];
+    let pairs = columns(*a).into_iter().zip(columns(*b));
+    let length = |v: [f64; 3]| dot(v, v).sqrt();
+    pairs
+        .zip(slack)
+        .any(|(([p0, p1, p2], [q0, q1, q2]), slack)| {
+            let apart = length([p0 - q0, p1 - q1, p2 - q2]);
+            apart > 1e-3 * (length([p0, p1, p2]) + slack)
+        })
+}
+
+/// Steps along i, j and k, then the offset.
+fn columns([x, y, z]: Rows) -> [[f64; 3]; 4] {
+    let ([x0, x1, x2, x3], [y0, y1, y2, y3], [z0, z1, z2, z3]) = (x, y, z);
+    [[x0, y0, z0], [x1, y1, z1], [x2, y2, z2], [x3, y3, z3]]
 }
 
 /// RAS to LPS: x and y change sign.
@@ -98,16 +126,10 @@ fn lps([x, y, z]: Rows, unit: f64) -> Affine {
 }
 
 /// The standard's method 2: a rotation from three quaternion parts, voxel sizes, and a sign for the third axis.
-fn from_quaternion(header: &Header) -> Rows {
-    let [q, dx, dy, dz, ..] = header.pixdim;
-    let size = |v: f64| {
-        if v == 0.0 || !v.is_finite() {
-            1.0
-        } else {
-            v.abs()
-        }
-    };
-    let (dx, dy, dz) = (size(dx), size(dy), size(dz));
+/// A size that is not there is `otherwise`.
+fn from_quaternion(header: &Header, otherwise: f64) -> Rows {
+    let [q, ..] = header.pixdim;
+    let [dx, dy, dz] = sizes(header).map(|v| v.unwrap_or(otherwise));
     let sum: f64 = header.quaternion.iter().map(|v| v * v).sum();
     // What rounding left of half a turn (1e-7, as in the standard's own library) is half a turn.
     let half_turn = 1.0 - sum < 1e-7;
