@@ -54,6 +54,13 @@ impl Control {
         self.inner.total.store(total, Ordering::Relaxed);
     }
 
+    /// Starts a stage of its own: steps done before are no part of it.
+    pub fn begin(&self, total: u64) {
+        self.inner.part.store(0, Ordering::Relaxed);
+        self.inner.done.store(0, Ordering::Relaxed);
+        self.set_total(total);
+    }
+
     /// Says how much of the step under way is done (of several at once, more than 1 in all).
     pub fn within(&self, done: u64, total: u64) {
         let part = u128::from(done) * 1_000_000 / u128::from(total.max(1));

@@ -6,7 +6,7 @@ use super::work::{News, Outbox};
 use crate::exchange::{metaimage, nifti};
 use crate::geometry::{Affine, Extent};
 use crate::jobs::{Cancelled, Control};
-use crate::series::{self, Details, SeriesInfo, SliceValues};
+use crate::series::{self, SeriesInfo, SliceValues};
 use crate::study::{self, Opened, StudyKind};
 use crate::tiling::PlanWarning;
 use crate::volume::straight::StraightGrid;
@@ -140,19 +140,7 @@ fn whole(source: &str, opened: Opened) -> Scanned {
         usable: opened.refusal.is_none(),
         straightens: opened.straightens(),
         warnings: opened.warnings.iter().map(plan_warning).collect(),
-        details: Arc::new(Details {
-            spacing_source: if generated {
-                ["generated".to_owned(), "generated".to_owned()]
-            } else {
-                [
-                    "the file's header".to_owned(),
-                    "the file's header".to_owned(),
-                ]
-            },
-            orientation_known: true,
-            tilt_degrees: None,
-            ..Details::default()
-        }),
+        details: Arc::new(opened.details()),
         ..SeriesItem::default()
     };
     Scanned {

@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::output::{self, Align, number};
 use super::progress;
 use crate::jobs::Control;
-use crate::series::{self, Details, Loaded, Scan, SeriesError, SeriesJson, Skipped};
+use crate::series::{self, Loaded, Scan, SeriesError, SeriesJson, Skipped};
 use crate::study;
 use crate::volume::Statistics;
 use serde_json::{Value, json};
@@ -43,7 +43,8 @@ fn one_volume(args: &SeriesArgs, json: bool) -> Result<u8, Failure> {
         hu_min: range.as_ref().map(|s| f64::from(s.min)),
         hu_max: range.as_ref().map(|s| f64::from(s.max)),
     };
-    let spacing = volume.affine.spacing_mm().map(Some);
+    let known = opened.spacing_known();
+    let spacing = volume.affine.spacing_mm().map(|mm| known.then_some(mm));
     let [i, j, k] = volume.affine.directions();
     let row = SeriesJson {
         uid: args.path.clone(),
@@ -65,7 +66,7 @@ fn one_volume(args: &SeriesArgs, json: bool) -> Result<u8, Failure> {
         voxels: Some(volume.voxels.kind().to_owned()),
         bytes: Some(volume.bytes().0),
         texts: Vec::new(),
-        details: Details::default(),
+        details: opened.details(),
     };
     for w in &opened.warnings {
         output::warn(&w.text);

@@ -44,13 +44,19 @@ pub fn read(path: &Path) -> Result<Volume, VolumeFileError> {
     })
 }
 
-/// Reads a volume, and says that an array has no spacing.
+/// Reads a volume, and says that an array has neither spacing nor directions.
 pub fn read_told(path: &Path) -> Result<(Volume, Vec<PlanWarning>), VolumeFileError> {
-    let note = PlanWarning::new(
-        super::nifti::SPACING_ASSUMED,
-        "an array does not say its spacing: unknown, taken as 1 mm",
-    );
-    Ok((read(path)?, vec![note]))
+    let notes = vec![
+        PlanWarning::new(
+            super::nifti::SPACING_ASSUMED,
+            "an array does not say its spacing: unknown, taken as 1 mm",
+        ),
+        PlanWarning::new(
+            super::nifti::ORIENTATION_ASSUMED,
+            "an array does not say which way its axes run: unknown, taken as left, posterior, superior",
+        ),
+    ];
+    Ok((read(path)?, notes))
 }
 
 /// Holds the length that the header claims against reason before it is read, and goes back to the start.

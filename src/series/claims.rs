@@ -2,6 +2,7 @@
 //! bytes may claim billions of values.
 
 use super::header::Pixels;
+use super::jpeg::Segments;
 
 /// Bytes that a tile of JPEG 2000 takes at least: the head of a tile-part and the mark of its data.
 const TILE: u64 = 14;
@@ -27,26 +28,13 @@ fn narrow(b: &[u8], at: usize) -> Option<u64> {
 
 /// The frame header of a JPEG or JPEG-LS codestream.
 fn jpeg(b: &[u8]) -> Option<Claim> {
-    let mut at = 2;
-    loop {
-        let &[0xFF, marker] = b.get(at..)?.first_chunk::<2>()? else {
-            return None;
-        };
-        if marker == 0xFF {
-            at += 1;
-            continue;
-        }
-        let frame = matches!(marker, 0xC0..=0xCF | 0xF7) && !matches!(marker, 0xC4 | 0xC8 | 0xCC);
-        if frame {
-            return Some(Claim {
-                columns: narrow(b, at + 7)?,
-                rows: narrow(b, at + 5)?,
-                components: (*b.get(at + 9)?).into(),
-                tiles: 0,
-            });
-        }
-        at += 2 + usize::try_from(narrow(b, at + 2)?).ok()?;
-    }
+    let frame = Segments::of(b).ok()?.frame()?.body;
+    Some(Claim {
+        columns: narrow(frame, 3)?,
+        rows: narrow(frame, 1)?,
+        components: (*frame.get(5)?).into(),
+        tiles: 0,
+    })
 }
 
 /// The size marker of a JPEG 2000 codestream, which may stand in a file of boxes.

@@ -2,8 +2,7 @@
 //! "unsupported JPEG feature: SamplePrecision(12)"; this is what it lacks: Huffman codes, dequantising, the inverse DCT.
 
 use super::header::Pixels;
-
-const CUT: &str = "the JPEG codestream ends early";
+use super::jpeg::{CUT, RESTART, SCAN, Segments};
 
 /// Coefficients in the order of the codestream, by their place in a block.
 const ZIGZAG: [usize; 64] = [
@@ -129,49 +128,22 @@ struct Frame {
 
 /// The bits for each value that the codestream's frame header says.
 pub(super) fn precision(bytes: &[u8]) -> Option<u8> {
-    let mut at = 2;
-    while let Some([0xFF, marker, high, low, precision]) = bytes.get(at..at + 5) {
-        if matches!(marker, 0xC0..=0xC3) {
-            return Some(*precision);
-        }
-        at += 2 + usize::from(u16::from_be_bytes([*high, *low]));
-    }
-    None
+    Segments::of(bytes).ok()?.frame()?.body.first().copied()
 }
 
 /// Decodes one grey frame to little-endian words.
 pub(super) fn decode(bytes: &[u8], pixels: &Pixels, out: &mut Vec<u8>) -> Result<(), String> {
     let mut frame = Frame::default();
-    let mut at = 2;
-    if !bytes.starts_with(&[0xFF, 0xD8]) {
-        return Err("no JPEG codestream".to_owned());
-    }
+    let mut segments = Segments::of(bytes)?;
     loop {
-        let Some(&[0xFF, marker]) = bytes.get(at..at + 2) else {
-            return Err(CUT.to_owned());
-        };
-        if marker == 0xFF {
-            at += 1;
-            continue;
-        }
-        let length = bytes
-            .get(at + 2..at + 4)
-            .and_then(|b| b.first_chunk::<2>())
-            .map(|&b| usize::from(u16::from_be_bytes(b)))
-            .ok_or(CUT)?;
-        let body = bytes.get(at + 4..at + 2 + length.max(2)).ok_or(CUT)?;
-        at += 2 + length.max(2);
-        match marker {
-            0xC4 => frame.huffman(body)?,
-            0xC0 | 0xC1 => frame.header(body, pixels)?,
-            0xDB => frame.quantiser(body)?,
-            0xDD => {
-                frame.restart = body
-                    .first_chunk::<2>()
-                    .map_or(0, |&b| u16::from_be_bytes(b).into());
-            }
-            0xDA => return frame.scan(body, Bits::new(bytes, at), out),
-            0xC2..=0xCF => {
+        let segment = segments.next()?;
+        match segment.marker {
+            0xC4 => frame.huffman(segment.body)?,
+            0xC0 | 0xC1 => frame.header(segment.body, pixels)?,
+            0xDB => frame.quantiser(segment.body)?,
+            RESTART => frame.restart = segment.number(),
+            SCAN => return frame.scan(segment.body, Bits::new(bytes, segment.end), out),
+            marker @ 0xC2..=0xCF => {
                 return Err(format!(
                     "a JPEG process (marker FF{marker:02X}) that is not sequential"
                 ));

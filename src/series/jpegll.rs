@@ -2,8 +2,8 @@
 //! dicom-rs 0.10's decoder takes several times as long as this one; what is not read here is left to it.
 
 use super::header::Pixels;
+use super::jpeg::{CUT, RESTART, SCAN, Segments};
 
-const CUT: &str = "the JPEG codestream ends early";
 /// Codes with their difference that fit in so many bits are looked up in one step.
 const FAST: u32 = 12;
 /// The lowest and the highest bit of each of eight bytes.
@@ -226,35 +226,15 @@ struct Frame {
 /// Decodes one grey frame to little-endian words; `false` where the codestream is of another kind, which others may read.
 pub(super) fn decode(bytes: &[u8], pixels: &Pixels, out: &mut Vec<u8>) -> Result<bool, String> {
     let mut frame = Frame::default();
-    let mut at = 2;
-    if !bytes.starts_with(&[0xFF, 0xD8]) {
-        return Err("no JPEG codestream".to_owned());
-    }
+    let mut segments = Segments::of(bytes)?;
     loop {
-        let Some(&[0xFF, marker]) = bytes.get(at..at + 2) else {
-            return Err(CUT.to_owned());
-        };
-        if marker == 0xFF {
-            at += 1;
-            continue;
-        }
-        let length = bytes
-            .get(at + 2..)
-            .and_then(|b| b.first_chunk::<2>())
-            .map(|&b| usize::from(u16::from_be_bytes(b)))
-            .ok_or(CUT)?;
-        let body = bytes.get(at + 4..at + 2 + length.max(2)).ok_or(CUT)?;
-        at += 2 + length.max(2);
-        match marker {
-            0xC3 if frame.header(body, pixels)? => {}
-            0xC4 => frame.huffman(body)?,
+        let segment = segments.next()?;
+        match segment.marker {
+            0xC3 if frame.header(segment.body, pixels)? => {}
+            0xC4 => frame.huffman(segment.body)?,
             0xC0..=0xCF => return Ok(false),
-            0xDD => {
-                frame.restart = body
-                    .first_chunk::<2>()
-                    .map_or(0, |&b| u16::from_be_bytes(b).into());
-            }
-            0xDA => return frame.scan(body, Bits::new(bytes, at), out),
+            RESTART => frame.restart = segment.number(),
+            SCAN => return frame.scan(segment.body, Bits::new(bytes, segment.end), out),
             _ => {}
         }
     }
@@ -389,4 +369,190 @@ fn predict(predictor: u8, a: u16, b: u16, c: u16) -> u16 {
         _ => wide_a,
     };
     low16(i64::from(value).cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: u16 = 5;
+    const ROWS: u16 = 7;
+
+    /// Bits to bytes, highest first; a byte of 255 is followed by a stuffed zero.
+    #[derive(Default)]
+    struct Packed {
+        bytes: Vec<u8>,
+        held: u32,
+        n: u32,
+    }
+
+    impl Packed {
+        fn put(&mut self, value: u32, n: u32) {
+            for bit in (0..n).rev() {
+                self.held = self.held << 1 | (value >> bit & 1);
+                self.n += 1;
+                if self.n == 8 {
+                    self.bytes.push(u8::try_from(self.held).unwrap());
+                    if self.held == 0xFF {
+                        self.bytes.push(0);
+                    }
+                    (self.held, self.n) = (0, 0);
+                }
+            }
+        }
+
+        fn end(&mut self) {
+            while self.n > 0 {
+                self.put(1, 1);
+            }
+        }
+    }
+
+    /// What a scan is coded with.
+    #[derive(Clone, Copy, Debug)]
+    struct Coded {
+        precision: u8,
+        predictor: u8,
+        shift: u8,
+        /// Rows between restart markers; 0 for none.
+        restart: u16,
+    }
+
+    /// The prediction of T.81, H.1.2.1; `fresh` is the first row since the last start.
+    fn predicted(values: &[u16], at: usize, fresh: usize, coded: Coded) -> i32 {
+        let columns = usize::from(COLUMNS);
+        let of = |back: usize| i32::from(values[at - back]);
+        match (at / columns == fresh, at % columns) {
+            (true, 0) => 1 << (coded.precision - coded.shift - 1),
+            (true, _) => of(1),
+            (false, 0) => of(columns),
+            (false, _) => {
+                let (a, b, c) = (of(1), of(columns), of(columns + 1));
+                let half = |v: i32| v.div_euclid(2);
+                match coded.predictor {
+                    1 => a,
+                    2 => b,
+                    3 => c,
+                    4 => a + b - c,
+                    5 => a + half(b - c),
+                    6 => b + half(a - c),
+                    _ => half(a + b),
+                }
+            }
+        }
+    }
+
+    /// The codestream of stored values: each size of a difference has a code of five bits, which is the size.
+    fn encoded(values: &[u16], coded: Coded) -> Vec<u8> {
+        let [h, w] = [ROWS, COLUMNS].map(u16::to_be_bytes);
+        let mut out = vec![0xFF, 0xD8, 0xFF, 0xC3, 0, 11, coded.precision];
+        out.extend([h[0], h[1], w[0], w[1], 1, 1, 0x11, 0]);
+        out.extend([0xFF, 0xC4, 0, 36, 0, 0, 0, 0, 0, 17]);
+        out.extend([0; 11]);
+        out.extend(0..=16);
+        if coded.restart > 0 {
+            out.extend([0xFF, 0xDD, 0, 4]);
+            out.extend((coded.restart * COLUMNS).to_be_bytes());
+        }
+        out.extend([0xFF, 0xDA, 0, 8, 1, 1, 0, coded.predictor, 0, coded.shift]);
+        let (mut packed, mut fresh, mut marker) = (Packed::default(), 0, 0xD0);
+        for at in 0..values.len() {
+            let (row, column) = (at / usize::from(COLUMNS), at % usize::from(COLUMNS));
+            let interval = usize::from(coded.restart);
+            if interval > 0 && row > fresh && column == 0 && row % interval == 0 {
+                packed.end();
+                packed.bytes.extend([0xFF, marker]);
+                (fresh, marker) = (row, 0xD0 | (marker + 1) & 7);
+            }
+            let apart = i32::from(values[at]) - predicted(values, at, fresh, coded);
+            let apart = apart.rem_euclid(65536);
+            if apart == 32768 {
+                packed.put(16, 5);
+                continue;
+            }
+            let apart = if apart > 32768 { apart - 65536 } else { apart };
+            let size = 32 - apart.unsigned_abs().leading_zeros();
+            packed.put(size, 5);
+            let bits = if apart < 0 {
+                apart + (1 << size) - 1
+            } else {
+                apart
+            };
+            packed.put(u32::try_from(bits).unwrap(), size);
+        }
+        packed.end();
+        out.extend(packed.bytes);
+        out.extend([0xFF, 0xD9]);
+        out
+    }
+
+    /// Values of so many bits, with the ends of the range among them.
+    fn values(bits: u8) -> Vec<u16> {
+        let most = u16::MAX >> (16 - bits);
+        let mut state = 7u32;
+        (0..ROWS * COLUMNS)
+            .map(|n| {
+                state = state.wrapping_mul(1_103_515_245).wrapping_add(12345);
+                match n % 6 {
+                    0 => 0,
+                    4 => most,
+                    _ => u16::try_from(state >> 16).unwrap() & most,
+                }
+            })
+            .collect()
+    }
+
+    fn pixels() -> Pixels {
+        Pixels {
+            rows: ROWS.into(),
+            columns: COLUMNS.into(),
+            ..Pixels::default()
+        }
+    }
+
+    #[test]
+    fn every_predictor_with_and_without_restarts_at_8_12_and_16_bits_is_undone() {
+        let mut cases = Vec::new();
+        for precision in [8, 12, 16] {
+            for predictor in 1..=7 {
+                for (shift, restart) in [(0, 0), (0, 1), (0, 3), (2, 0), (2, 3)] {
+                    cases.push(Coded {
+                        precision,
+                        predictor,
+                        shift,
+                        restart,
+                    });
+                }
+            }
+        }
+        for coded in cases {
+            let stored = values(coded.precision - coded.shift);
+            let mut out = Vec::new();
+            let bytes = encoded(&stored, coded);
+            assert_eq!(decode(&bytes, &pixels(), &mut out), Ok(true), "{coded:?}");
+            let words = out.as_chunks::<2>().0.iter();
+            let got: Vec<u16> = words.map(|&w| u16::from_le_bytes(w)).collect();
+            let want: Vec<u16> = stored.iter().map(|v| v << coded.shift).collect();
+            assert_eq!(got, want, "{coded:?}");
+        }
+    }
+
+    #[test]
+    fn a_restart_within_a_row_is_left_to_others_and_a_missing_one_is_told() {
+        let coded = Coded {
+            precision: 12,
+            predictor: 4,
+            shift: 0,
+            restart: 3,
+        };
+        let bytes = encoded(&values(12), coded);
+        let at = |mark: [u8; 2]| bytes.windows(2).position(|w| w == mark).unwrap();
+        let mut within = bytes.clone();
+        within[at([0xFF, 0xDD]) + 5] = 7;
+        assert_eq!(decode(&within, &pixels(), &mut Vec::new()), Ok(false));
+        let mut missing = bytes.clone();
+        missing[at([0xFF, 0xD0]) + 1] = 0xD9;
+        let e = decode(&missing, &pixels(), &mut Vec::new()).unwrap_err();
+        assert!(e.contains("restart marker is missing"), "{e}");
+    }
 }

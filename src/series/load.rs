@@ -64,15 +64,13 @@ pub fn load(
         .iter()
         .map(|s| Transform::new(&s.file.pixels, s.plane().rescale))
         .collect();
-    control.set_total(info.slices.len() as u64);
+    control.begin(info.slices.len() as u64);
     // Most fractional values show in the first slices; then the rest is not decoded twice.
     let first = fill::<i16>(info, &transforms, control, on_slice)?;
     let (voxels, filled) = if let Some((values, filled)) = first {
         (Voxels::I16(values), filled)
     } else {
-        // What the first pass did is no part of the second.
-        let done = control.progress().0;
-        control.set_total(done + info.slices.len() as u64);
+        control.begin(info.slices.len() as u64);
         let (values, filled) =
             fill::<f32>(info, &transforms, control, on_slice)?.unwrap_or_default();
         (Voxels::F32(values), filled)

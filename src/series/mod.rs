@@ -13,6 +13,7 @@ mod frames;
 mod group;
 mod header;
 mod info;
+mod jpeg;
 mod jpeg12;
 mod jpegll;
 mod load;

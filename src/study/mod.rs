@@ -1,5 +1,6 @@
 //! The use of it all: open, prepare, guard, run, detect, result file.
 
+mod details;
 mod error;
 mod findings;
 mod guard;

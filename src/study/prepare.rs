@@ -7,7 +7,7 @@ use crate::network::manifest::{Input, Intensity, Orientation};
 use crate::units::Bytes;
 use crate::volume::reorient::{self, reorient};
 use crate::volume::resample::{resample, resampled_extent};
-use crate::volume::{Volume, Voxels};
+use crate::volume::{Volume, Voxels, is_padding};
 use rayon::prelude::*;
 use std::borrow::Cow;
 
@@ -190,12 +190,14 @@ enum Scale {
         std: f32,
         clip: Option<[f32; 2]>,
     },
-    /// (value - mean) / std, then a line; zero stays zero before the line when `nonzero`.
+    /// (value - mean) / std, then a line; zero stays zero before the line when `nonzero`, padding is the least value.
     Image {
         mean: f32,
         std: f32,
         nonzero: bool,
         line: Option<[f32; 2]>,
+        padding: Option<(f32, f32)>,
+        least: f32,
     },
 }
 
@@ -223,13 +225,18 @@ fn sums(volume: &Volume, of: impl Fn(f64) -> Option<f64> + Sync) -> (f64, f64) {
         .fold((0.0, 0.0), |(n, s), (m, t)| (n + m, s + t))
 }
 
-/// The least and the largest value.
-fn ends(volume: &Volume, of: impl Fn(f64) -> f64) -> (f64, f64) {
+/// The least and the largest value; 0 and 0 where there is none.
+fn ends(volume: &Volume, of: impl Fn(f64) -> Option<f64>) -> (f64, f64) {
     let fold = |(l, h): (f64, f64), v: f64| (l.min(v), h.max(v));
     let none = (f64::INFINITY, f64::NEG_INFINITY);
-    match &volume.voxels {
-        Voxels::I16(v) => v.iter().map(|x| of(f64::from(*x))).fold(none, fold),
-        Voxels::F32(v) => v.iter().map(|x| of(f64::from(*x))).fold(none, fold),
+    let found = match &volume.voxels {
+        Voxels::I16(v) => v.iter().filter_map(|x| of((*x).into())).fold(none, fold),
+        Voxels::F32(v) => v.iter().filter_map(|x| of((*x).into())).fold(none, fold),
+    };
+    if found.0 <= found.1 {
+        found
+    } else {
+        (0.0, 0.0)
     }
 }
 
@@ -240,19 +247,23 @@ impl Scale {
         reason = "the peers scale in float32"
     )]
     fn of(volume: &Volume, intensity: Intensity) -> Self {
+        // What stands for no data, or is no number, is no part of the volume's own values.
+        let kept = |v: f64| v.is_finite() && !is_padding(v, volume.padding);
         match intensity {
             Intensity::RescaleImage { to: [lo, hi] } => {
-                let (least, largest) = ends(volume, |v| v);
+                let (least, largest) = ends(volume, |v| kept(v).then_some(v));
                 let span = (largest - least).max(1e-8);
                 Self::Image {
                     mean: least as f32,
                     std: span as f32,
                     nonzero: false,
                     line: Some([lo, hi - lo].map(|v| v as f32)),
+                    padding: volume.padding,
+                    least: least as f32,
                 }
             }
             Intensity::ZScoreImage { nonzero, rescale } => {
-                let counted = |v: f64| !(nonzero && v == 0.0);
+                let counted = |v: f64| kept(v) && !(nonzero && v == 0.0);
                 let (n, sum) = sums(volume, |v| counted(v).then_some(v));
                 let mean = if n > 0.0 { sum / n } else { 0.0 };
                 let (_, squares) = sums(volume, |v| counted(v).then(|| (v - mean).powi(2)));
@@ -260,7 +271,7 @@ impl Scale {
                 let std = if deviation > 0.0 { deviation } else { 1.0 };
                 let score = |v: f64| if counted(v) { (v - mean) / std } else { 0.0 };
                 let line = rescale.map(|[lo, hi]| {
-                    let (low, high) = ends(volume, score);
+                    let (low, high) = ends(volume, |v| kept(v).then(|| score(v)));
                     let factor = (hi - lo) / (high - low).max(1e-8);
                     [lo - low * factor, factor].map(|v| v as f32)
                 });
@@ -269,6 +280,8 @@ impl Scale {
                     std: std as f32,
                     nonzero,
                     line,
+                    padding: volume.padding,
+                    least: ends(volume, |v| kept(v).then_some(v)).0 as f32,
                 }
             }
             fixed => Self::new(fixed),
@@ -322,11 +335,18 @@ impl Scale {
                 std,
                 nonzero,
                 line,
+                padding,
+                least,
             } => {
-                let score = if nonzero && hu == 0.0 {
+                let value = if is_padding(hu.into(), padding) {
+                    least
+                } else {
+                    hu
+                };
+                let score = if nonzero && value == 0.0 {
                     0.0
                 } else {
-                    (hu - mean) / std
+                    (value - mean) / std
                 };
                 line.map_or(score, |[shift, factor]| score * factor + shift)
             }
@@ -416,6 +436,29 @@ mod tests {
         );
         v.voxels = Voxels::I16(vec![7; 24]);
         assert!(with(&v, plain).iter().all(|x| *x == 0.0), "a flat volume");
+    }
+
+    #[test]
+    fn padding_is_no_part_of_a_volumes_own_values() {
+        let mut v = volume(Extent::new(4, 2, 1), [1.0; 3]);
+        v.voxels = Voxels::I16(vec![-2000, -2000, 1, 3, 1, 3, 1, 3]);
+        v.padding = Some((-2000.0, -2000.0));
+        let with = |v: &Volume, intensity| {
+            let input = Input {
+                intensity,
+                ..Input::default()
+            };
+            prepare(v, &input, [1; 3], &Control::new()).unwrap().values
+        };
+        let score = |nonzero, rescale| Intensity::ZScoreImage { nonzero, rescale };
+        let to_one = [-1.0, -1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0];
+        assert_eq!(with(&v, score(false, None)), to_one);
+        assert_eq!(with(&v, score(true, None)), to_one);
+        assert_eq!(with(&v, score(false, Some([-1.0, 1.0]))), to_one);
+        let rescaled = with(&v, Intensity::RescaleImage { to: [-1.0, 1.0] });
+        assert_eq!(rescaled, to_one, "padding is as the least value");
+        v.voxels = Voxels::I16(vec![-2000; 8]);
+        assert!(with(&v, score(false, None)).iter().all(|x| *x == 0.0));
     }
 
     #[test]

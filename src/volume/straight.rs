@@ -201,7 +201,7 @@ impl StraightGrid {
         values.resize(n, 0.0);
         let padding = padding_for(volume);
         let holes = volume.padding;
-        control.set_total(found.z as u64);
+        control.begin(found.z as u64);
         let n_padding = values
             .par_chunks_mut(found.x * found.y)
             .zip(&self.slices)

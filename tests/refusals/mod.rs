@@ -191,3 +191,30 @@ fn an_interrupt_ends_a_volume_that_is_being_made_and_leaves_nothing() {
     assert_eq!(code(&o), 130, "{}", errors(&o));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn a_volume_file_that_says_neither_directions_nor_spacing_is_told_as_unknown() {
+    let (_dir, at) = folder();
+    let name = at("v.nii");
+    let o = voxfit(&["volume", "phantom:24x20x16", "--out", &name]);
+    assert_eq!(code(&o), 0, "{}", errors(&o));
+    let said = |spacing: bool, from: &str, orientation: bool| {
+        let o = voxfit(&["series", &name, "--json"]);
+        assert_eq!(code(&o), 0, "{}", errors(&o));
+        let row = json(&o)["series"][0].clone();
+        assert_eq!(row["spacing_mm"][2].is_number(), spacing, "{row}");
+        assert_eq!(row["spacing_source"], serde_json::json!([from, from]));
+        assert_eq!(row["orientation_known"], orientation, "{row}");
+        assert_eq!(row["tilt_degrees"], serde_json::json!([0.0, 0.0]));
+    };
+    said(true, "the file's header", true);
+    let mut bytes = std::fs::read(&name).unwrap();
+    // Neither qform nor sform.
+    bytes[252..256].fill(0);
+    std::fs::write(&name, &bytes).unwrap();
+    said(true, "the file's header", false);
+    // Nor voxel sizes.
+    bytes[80..92].fill(0);
+    std::fs::write(&name, &bytes).unwrap();
+    said(false, "unknown", false);
+}
