@@ -1,6 +1,6 @@
 //! From voxels of the prepared volume (where windows lie) back to voxels of the loaded one (where slices are drawn).
 
-use crate::geometry::{Affine, Axis, BoxF, Extent, VoxelBox};
+use crate::geometry::{Affine, Axis, BoxF, Extent, VoxelBox, dot};
 use crate::network::manifest::{Input, Orientation};
 use crate::volume::reorient::{self, reorient};
 use crate::volume::{Volume, Voxels};
@@ -93,7 +93,6 @@ fn turned(affine: &Affine, wanted: reorient::Orientation) -> ([usize; 3], [bool;
         affine.directions(),
         reorient(&one, wanted).affine.directions(),
     );
-    let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
     let axis: [usize; 3] = std::array::from_fn(|a| {
         (0..3)
             .max_by(|&i, &j| {

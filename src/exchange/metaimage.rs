@@ -495,10 +495,26 @@ mod tests {
             let v = read(&at(name)).unwrap();
             assert_eq!(v.voxels, Voxels::I16(vec![1, -2, 3, -4]), "{name}");
         }
-        let named = "ElementDataFile = s%03d.raw 8 8 1\n";
-        std::fs::write(at("f.mhd"), format!("{HEADER}{named}")).unwrap();
-        let e = read(&at("f.mhd")).unwrap_err().to_string();
-        assert!(e.contains("each of 2 slices, found 1"), "{e}");
+        // Billions of names are counted and never made.
+        for (numbers, found) in [("8 8 1", 1), ("0 4294967295 1", 4_294_967_296u64)] {
+            let named = format!("ElementDataFile = s%03d.raw {numbers}\n");
+            std::fs::write(at("f.mhd"), format!("{HEADER}{named}")).unwrap();
+            let e = read(&at("f.mhd")).unwrap_err().to_string();
+            let told = format!("each of 2 slices, found {found}");
+            assert!(e.contains(&told), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_packed_volume_whose_checksum_is_wrong_is_damaged() {
+        let mut z = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        z.write_all(&[1, 0, 2, 0, 3, 0, 4, 0]).unwrap();
+        let mut bytes = z.finish().unwrap();
+        let packed = format!("CompressedData = True\n{HEADER}");
+        assert!(written(&packed, &bytes).is_ok());
+        *bytes.last_mut().unwrap() ^= 1;
+        let e = written(&packed, &bytes).unwrap_err().to_string();
+        assert!(e.contains("corrupt"), "{e}");
     }
 
     #[test]

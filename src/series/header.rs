@@ -140,8 +140,8 @@ const GE_PRIVATE: &str = "1.2.840.113619.5.2";
 const DEFLATED: &str = "1.2.840.10008.1.2.1.99";
 /// A deflated file may not be larger than this once inflated.
 const INFLATED_LIMIT: u64 = 1 << 32;
-/// No header is longer than this.
-pub(super) const HEADER_LIMIT: u64 = 1 << 30;
+/// No header of a deflated file is longer than this: a small file may stand for gigabytes.
+const INFLATED_HEADER: u64 = 64 << 20;
 /// More frames than any scanner writes into one file.
 const MOST_FRAMES: usize = 100_000;
 
@@ -318,8 +318,8 @@ pub(super) fn parse(bytes: &[u8], file_length: u64, whole: bool) -> Parsed {
     loop {
         match inflate(bytes.get(start.at..).unwrap_or_default(), keep) {
             Ok((set, length)) => match parse_set(&set, length, 0, &start, length <= keep) {
-                Parsed::NeedsMore { .. } if length > keep && keep < HEADER_LIMIT => {
-                    keep = keep.saturating_mul(16).min(HEADER_LIMIT);
+                Parsed::NeedsMore { .. } if length > keep && keep < INFLATED_HEADER => {
+                    keep = keep.saturating_mul(16).min(INFLATED_HEADER);
                 }
                 done => return done,
             },

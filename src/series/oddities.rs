@@ -1,6 +1,6 @@
 //! Inputs that an earlier reader of this program got wrong, one test each, on small made-up files.
 
-use super::made::{EXPLICIT, Made, element, folder, items, write};
+use super::made::{Made, element, folder, items, write};
 use super::reports::{firsts, loaded, only, scanned, slices, told};
 use super::*;
 use crate::jobs::Control;
@@ -281,26 +281,55 @@ fn sizes_that_no_file_can_hold_are_refused_before_memory_is_taken() {
 }
 
 #[test]
-fn a_deflated_file_of_nothing_but_zeros_is_not_kept_in_memory() {
-    use std::io::Write as _;
-    let mut made = Made::slice(0).without(0x7FE0_0010);
-    "1.2.840.10008.1.2.1.99".clone_into(&mut made.syntax);
-    let set = made.set();
-    let mut z = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
-    z.write_all(&set).unwrap();
-    // The pixel element claims more than the 64 MB that follow.
-    z.write_all(&[0xE0, 0x7F, 0x10, 0, b'O', b'W', 0, 0, 0, 0, 0, 0x10])
-        .unwrap();
-    let zeros = vec![0u8; 1 << 20];
-    for _ in 0..64 {
-        z.write_all(&zeros).unwrap();
-    }
-    let whole = made.file();
-    let bytes = [&whole[..whole.len() - set.len()], &z.finish().unwrap()].concat();
+fn a_deflated_file_of_nothing_but_zeros_is_kept_neither_in_memory_nor_on_disk() {
+    use super::content::Content;
+    use std::io::Seek as _;
+    let made = Made::slice(0).without(0x7FE0_0010);
     let f = folder(&[]);
+    let bytes = deflated(made.clone(), &vec![0u8; 64 << 20]);
     let info = only(&write(f.path(), "z", &bytes));
     // The picture itself is 16 bytes and is there.
     assert_eq!(loaded(&info).hu_min, Some(-1024.0));
+    let Content::Inflated(kept) = Content::find(&info.slices[0].file).unwrap() else {
+        panic!("not inflated");
+    };
+    let length = kept.into_inner().unwrap().seek(std::io::SeekFrom::End(0));
+    assert_eq!(length.unwrap(), made.set().len() as u64 + 12 + 16);
+}
+
+/// A deflated file whose pixel element claims more than these bytes.
+fn deflated(mut made: Made, pixels: &[u8]) -> Vec<u8> {
+    use std::io::Write as _;
+    "1.2.840.10008.1.2.1.99".clone_into(&mut made.syntax);
+    let set = made.set();
+    let mut z = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    z.write_all(&set).unwrap();
+    z.write_all(&[0xE0, 0x7F, 0x10, 0, b'O', b'W', 0, 0, 0, 0, 0, 0x10])
+        .unwrap();
+    z.write_all(pixels).unwrap();
+    let whole = made.file();
+    [&whole[..whole.len() - set.len()], &z.finish().unwrap()].concat()
+}
+
+#[test]
+fn a_deflated_file_longer_than_what_is_read_for_texts_keeps_its_texts() {
+    // Noise, which no deflate makes smaller.
+    let mut state = 7u32;
+    let noise: Vec<u8> = (0..5 << 20)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_be_bytes()[0]
+        })
+        .collect();
+    let made = Made::slice(0)
+        .without(0x7FE0_0010)
+        .text(0x0010_0010, *b"PN", "Doe^Jane");
+    let bytes = deflated(made, &noise);
+    assert!(bytes.len() > 4 << 20);
+    let f = folder(&[]);
+    let info = only(&write(f.path(), "z", &bytes));
+    let texts = info.texts();
+    assert!(texts.iter().any(|t| t.value == "Doe^Jane"), "{texts:?}");
 }
 
 #[cfg(unix)]
@@ -309,9 +338,7 @@ fn pipes_and_devices_are_told_and_never_waited_for() {
     let f = folder(&slices(3));
     let pipe = f.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-    if !made.is_ok_and(|s| s.success()) {
-        return;
-    }
+    assert!(made.is_ok_and(|s| s.success()), "mkfifo made no pipe");
     let scan = scanned(f.path());
     assert!(scan.series[0].usable);
     assert!(
@@ -383,7 +410,14 @@ fn ten_thousand_files_are_listed_with_progress_and_a_cancel_is_heeded_at_once() 
         let asked = std::time::Instant::now();
         let answer = work.join().unwrap();
         assert!(asked.elapsed().as_secs_f64() < 0.5, "{:?}", asked.elapsed());
-        assert!(matches!(answer, Err(SeriesError::Cancelled(_)) | Ok(_)));
+        let (done, _) = control.progress();
+        match answer {
+            Err(SeriesError::Cancelled(_)) => assert!(done < 10_000),
+            // It may have read the last file before the wish came.
+            Ok(_) => assert_eq!(done, 10_000),
+            Err(e) => panic!("{e}"),
+        }
     });
-    assert_eq!(EXPLICIT, Made::slice(0).syntax);
+    let again = scan(f.path(), &control);
+    assert!(matches!(again, Err(SeriesError::Cancelled(_))));
 }

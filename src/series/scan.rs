@@ -2,7 +2,7 @@
 
 use super::dicomdir;
 use super::group;
-use super::header::{FileHeader, HEADER_LIMIT, Lost, Parsed, parse};
+use super::header::{FileHeader, Lost, Parsed, parse};
 use super::{Scan, SeriesError, Skipped};
 use crate::jobs::{Cancelled, Control};
 use rayon::prelude::*;
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// Most headers are shorter than this.
 const FIRST_READ: u64 = 32 << 10;
+/// No header is longer than this.
+const HEADER_LIMIT: u64 = 1 << 30;
 
 /// Opening one could wait for ever.
 const NOT_A_FILE: &str = "a pipe, socket or device, not a file";

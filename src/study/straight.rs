@@ -367,4 +367,28 @@ mod tests {
         let plain = open("phantom:24x20x16:7", None, &Control::new()).unwrap();
         assert_eq!(made.volume.voxels, plain.volume.voxels);
     }
+    #[test]
+    fn a_lean_too_small_to_be_called_one_is_not_resampled() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.nii");
+        let volume = Volume {
+            extent: Extent::new(4, 5, 3),
+            affine: Affine {
+                step: [[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 1e-4, 2.0]],
+                origin: [0.0; 3],
+            },
+            voxels: Voxels::I16((0..60).collect()),
+            padding: None,
+            is_hu: true,
+            z_spacing_known: true,
+        };
+        nifti::write(&volume, &path).unwrap();
+        let spec = path.to_str().unwrap();
+        let stored = open(spec, None, &Control::new()).unwrap();
+        assert!(!stored.straightens());
+        let made = open_as(spec, None, Grid::Straight, &Control::new()).unwrap();
+        let w = made.warnings.iter().find(|w| w.code == STRAIGHT_GRID);
+        assert!(w.unwrap().text.contains("nothing was resampled"));
+        assert_eq!(made.volume, stored.volume);
+    }
 }

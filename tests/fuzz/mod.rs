@@ -18,7 +18,7 @@ const ROOM: u64 = 200 << 20;
 const TIMES: u64 = 40;
 /// Seconds of work that a case may take.
 const PATIENCE: f64 = 10.0;
-/// In the one file that lies outside of every study.
+/// The series of the one file that lies outside of every study.
 const OUTSIDE: &str = "9.9.9.9.9";
 
 /// Numbers from a seed (`SplitMix64`).
@@ -257,15 +257,68 @@ fn case(corpus: &[Vec<Named>], seed: u64) -> Vec<Named> {
     files
 }
 
+/// The file that lies outside of every study: a slice that any scan would take.
+fn outside() -> Vec<u8> {
+    let made = |tag: u32, vr: &[u8; 2], value: &[u8]| {
+        let mut value = value.to_vec();
+        if value.len() % 2 == 1 {
+            value.push(b' ');
+        }
+        let [a, b, c, d] = tag.to_be_bytes();
+        let [low, high] = u16::try_from(value.len()).unwrap().to_le_bytes();
+        let length = if vr == b"OW" {
+            vec![0, 0, low, high, 0, 0]
+        } else {
+            vec![low, high]
+        };
+        [&[b, a, d, c], &vr[..], &length, &value].concat()
+    };
+    let number = |tag: u32, value: u16| made(tag, b"US", &value.to_le_bytes());
+    [
+        vec![0; 128],
+        b"DICM".to_vec(),
+        made(0x0002_0010, b"UI", b"1.2.840.10008.1.2.1\0"),
+        made(0x0008_0016, b"UI", b"1.2.840.10008.5.1.4.1.1.2\0"),
+        made(0x0008_0018, b"UI", b"9.9.9.9.9.1\0"),
+        made(0x0008_0060, b"CS", b"CT"),
+        made(0x0020_000E, b"UI", OUTSIDE.as_bytes()),
+        made(0x0020_0032, b"DS", b"0\\0\\0"),
+        made(0x0020_0037, b"DS", b"1\\0\\0\\0\\1\\0"),
+        number(0x0028_0002, 1),
+        made(0x0028_0004, b"CS", b"MONOCHROME2"),
+        number(0x0028_0010, 2),
+        number(0x0028_0011, 4),
+        made(0x0028_0030, b"DS", b"0.5\\0.5"),
+        number(0x0028_0100, 16),
+        number(0x0028_0101, 12),
+        number(0x0028_0102, 11),
+        number(0x0028_0103, 0),
+        made(0x0028_1052, b"DS", b"-1024"),
+        made(0x0028_1053, b"DS", b"1"),
+        made(0x7FE0_0010, b"OW", &[7; 16]),
+    ]
+    .concat()
+}
+
+#[test]
+fn the_file_outside_is_one_that_a_scan_would_take() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("out");
+    std::fs::write(&path, outside()).unwrap();
+    let scan = scan(&path, &Control::new()).unwrap();
+    assert_eq!(scan.series[0].uid, OUTSIDE);
+    assert!(through(&path).is_err(), "it is told when it is found");
+}
+
 /// Scans and loads a folder of files in every way; what went wrong, or how many series were loaded.
 fn go(files: &[Named]) -> Result<usize, String> {
     let temp = tempfile::tempdir().unwrap();
     let inside = temp.path().join("in");
     std::fs::create_dir(&inside).unwrap();
-    let canary = "1.2.840.10008.5.1.4.1.1.2";
-    std::fs::write(temp.path().join("out"), [canary, OUTSIDE].concat()).unwrap();
+    let out = temp.path().join("out");
+    std::fs::write(&out, outside()).unwrap();
     #[cfg(unix)]
-    std::os::unix::fs::symlink(temp.path().join("out"), inside.join("link")).unwrap();
+    std::os::unix::fs::symlink(&out, inside.join("link")).unwrap();
     let mut ways = vec![inside.clone()];
     for (name, bytes) in files {
         let path = inside.join(name);
@@ -277,6 +330,9 @@ fn go(files: &[Named]) -> Result<usize, String> {
     for way in ways {
         let answer = catch_unwind(AssertUnwindSafe(|| through(&way)));
         loaded += answer.map_err(|_panic| format!("a panic at {}", way.display()))??;
+    }
+    if std::fs::read(&out).ok() != Some(outside()) {
+        return Err("the file outside of the folder is not what it was".to_owned());
     }
     let seconds = worked() - start;
     if seconds > PATIENCE {
@@ -292,7 +348,8 @@ fn through(way: &Path) -> Result<usize, String> {
     };
     let mut loaded = 0;
     for info in &scan.series {
-        if info.slice_infos().iter().any(|s| s.file.contains("..")) {
+        let named = info.slice_infos().iter().any(|s| s.file.contains(".."));
+        if named || info.uid == OUTSIDE {
             return Err("a file outside of the folder".to_owned());
         }
         let Ok(l) = load(info, &control, &|_| {}) else {

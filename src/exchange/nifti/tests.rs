@@ -240,9 +240,8 @@ fn a_time_series_colours_and_complex_numbers_are_refused_by_name() {
     assert!(refused(&changed(70, &32i16.to_le_bytes())).contains("complex"));
 }
 
-/// A header of version 2, big endian, with what version 1 says.
-#[test]
-fn version_2_in_big_endian_is_read() {
+/// A volume of version 2, big endian, with what version 1 says.
+fn version_2() -> Vec<u8> {
     let mut b = vec![0u8; 544];
     let mut put = |at: usize, with: &[u8]| b[at..at + with.len()].copy_from_slice(with);
     put(0, &540i32.to_be_bytes());
@@ -264,10 +263,48 @@ fn version_2_in_big_endian_is_read() {
         put(400 + 8 * i, &f64::to_be_bytes(v));
     }
     b.extend((0u16..12).flat_map(u16::to_be_bytes));
-    let (v, notes) = from_bytes(&b, "a.nii").unwrap();
+    b
+}
+
+#[test]
+fn version_2_in_big_endian_is_read() {
+    let (v, notes) = from_bytes(&version_2(), "a.nii").unwrap();
     assert_eq!(v.extent, Extent::new(3, 2, 2));
     assert_eq!(v.affine.spacing_mm(), [0.5, 0.75, 2.0]);
     assert_eq!(v.affine.origin, [-7.0, -8.0, 9.0]);
     assert_eq!(v.at([1, 0, 0]), Some(-1022.0));
     assert!(notes.is_empty(), "{notes:?}");
+}
+
+#[test]
+fn a_header_of_the_length_of_version_2_that_is_none_is_refused() {
+    let mut b = version_2();
+    b[4..8].copy_from_slice(b"n+1\0");
+    let e = refused(&b);
+    assert!(e.contains("NIfTI-2"), "{e}");
+}
+
+#[test]
+fn forms_whose_steps_differ_are_told_however_far_from_the_origin_they_lie() {
+    let mut bytes = changed(280 + 12, &1000f32.to_le_bytes());
+    bytes[268..272].copy_from_slice(&1000f32.to_le_bytes());
+    bytes[252..256].copy_from_slice(&[1, 0, 1, 0]);
+    let (_, notes) = from_bytes(&bytes, "a.nii").unwrap();
+    assert!(notes.is_empty(), "{notes:?}");
+    // Slices 4.1 mm apart by the sform, 4 by the qform.
+    bytes[320..324].copy_from_slice(&4.1f32.to_le_bytes());
+    let (v, notes) = from_bytes(&bytes, "a.nii").unwrap();
+    assert_eq!(notes[0].code, "forms-differ");
+    assert!((v.affine.spacing_mm()[2] - 4.1).abs() < 1e-6);
+}
+
+#[test]
+fn a_qform_without_a_voxel_size_says_that_1_mm_was_taken() {
+    for size in [0.0, f32::NAN] {
+        let mut bytes = changed(88, &size.to_le_bytes());
+        bytes[252..256].copy_from_slice(&[1, 0, 0, 0]);
+        let (v, notes) = from_bytes(&bytes, "a.nii").unwrap();
+        close(&v.affine, &Affine::axis_aligned([2.0, 3.0, 1.0]));
+        assert!(notes.iter().any(|n| n.code == SPACING_ASSUMED), "{notes:?}");
+    }
 }

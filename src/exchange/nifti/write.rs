@@ -3,7 +3,7 @@
 use super::{is_gz, is_nifti};
 use crate::exchange::VolumeFileError;
 use crate::exchange::beside::write_beside;
-use crate::geometry::Affine;
+use crate::geometry::{Affine, dot};
 use crate::jobs::{Cancelled, Control};
 use crate::volume::{Volume, Voxels};
 use flate2::Compression;
@@ -143,7 +143,6 @@ fn ras_rows(a: &Affine) -> [[f64; 4]; 3] {
 /// The sign of the third axis and three parts of the unit quaternion, where the axes are at right angles (no shear).
 fn quaternion(a: &Affine) -> Option<(f64, [f64; 3])> {
     let [i, j, k] = a.directions();
-    let dot = |a: [f64; 3], b: [f64; 3]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
     if dot(i, j).abs().max(dot(i, k).abs()).max(dot(j, k).abs()) > 1e-5 {
         return None;
     }

@@ -209,6 +209,9 @@ fn a_slice_without_position_is_left_out_by_name() {
     let info = only(folder(&s).path());
     assert_eq!(info.size.z, 3);
     assert!(told(&info, WarningCode::NoPosition).contains("s3"));
+    // What is left is even, but no longer the whole series.
+    assert!(!info.usable && info.refusal().unwrap().contains("s3"));
+    assert!(!info.straightens() && info.refusal_on_straight_grid().is_none());
 }
 
 #[test]

@@ -96,3 +96,18 @@ fn a_slope_in_the_last_slice_alone_makes_the_whole_volume_fractional() {
     let l = loaded(&only(folder(&s).path()));
     assert_eq!(firsts(&l)[4], -773.75);
 }
+
+#[test]
+fn a_volume_that_turns_out_fractional_counts_its_second_pass_from_the_start() {
+    let mut s = slices(9);
+    s[8] = s[8].clone().text(0x0028_1053, *b"DS", "0.3");
+    let f = folder(&s);
+    let info = only(f.path());
+    let control = Control::new();
+    // As a scan leaves it.
+    control.set_total(9);
+    control.advance(9);
+    let l = load(&info, &control, &|_| {}).unwrap();
+    assert!(matches!(l.volume.voxels, Voxels::F32(_)));
+    assert_eq!(control.progress(), (9, 9));
+}

@@ -205,6 +205,18 @@ fn a_cancelled_resampling_stops() {
     ));
 }
 
+#[test]
+fn a_step_that_is_no_distance_between_slices_is_refused_before_memory_is_taken() {
+    let affine = Affine {
+        step: [[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 1e-9]],
+        origin: [0.0; 3],
+    };
+    let positions = [[0.0; 3], [0.0, 0.0, 1e-9], [0.0, 0.0, 500.0]];
+    let found = StraightGrid::of(Extent::new(2, 2, 3), &affine, Some(&positions));
+    let e = found.err().unwrap();
+    assert!(matches!(e, StraightError::TooLarge { .. }), "{e}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Any shear in any orientation, any steps: an even field stays itself, and every voxel centre is covered.
