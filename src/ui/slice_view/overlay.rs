@@ -366,11 +366,7 @@ fn texts(
         block(painter, rect.right_top(), Align2::RIGHT_TOP, &lines);
     }
     let value = pointer.and_then(|at| value_at(p, scene, index, at));
-    let level = format!(
-        "W {:.0} L {}",
-        scene.window.1,
-        paint::number(f64::from(scene.window.0), 0)
-    );
+    let level = level_text(scene.window);
     let slab = scene.slab.name();
     let mut lines: Vec<(&str, Color32)> = Vec::new();
     if let Some(text) = &value {
@@ -384,6 +380,17 @@ fn texts(
     let place = position_lines(map, scene, index);
     let lines: Vec<_> = place.iter().map(|l| (l.as_str(), hue::ON_SLICE)).collect();
     block(painter, rect.right_bottom(), Align2::RIGHT_BOTTOM, &lines);
+}
+
+/// Width and level, with the decimals that a narrow window needs.
+fn level_text((level, width): (f32, f32)) -> String {
+    let decimals = match width {
+        w if w >= 10.0 => 0,
+        w if w >= 1.0 => 1,
+        _ => 3,
+    };
+    let [w, l] = [width, level].map(|v| paint::number(f64::from(v), decimals));
+    format!("W {w} L {l}")
 }
 
 fn value_at(p: &Projection, scene: &Scene<'_>, index: usize, at: Pos2) -> Option<String> {
@@ -466,5 +473,11 @@ mod tests {
         assert_eq!(grid.overlaps(1, 1), Vec::<[f64; 2]>::new());
         assert_eq!(grid.at([8.4, 2.0, 2.0]), Some(0));
         assert_eq!(grid.at([40.0, 2.0, 2.0]), None);
+    }
+
+    #[test]
+    fn the_level_of_a_window_one_value_wide_is_not_rounded_to_0() {
+        assert_eq!(level_text((0.5, 1.0)), "W 1.0 L 0.5");
+        assert_eq!(level_text((-600.0, 1500.0)), "W 1500 L \u{2212}600");
     }
 }
