@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
+mod common;
+
 use egui_kittest::Harness;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -149,5 +151,40 @@ fn every_workspace_is_drawn() {
         wait(&mut h, name, |_| true);
         save(&mut h, name);
         send(&mut h, Command::Escape);
+    }
+}
+
+#[test]
+fn a_proposed_manifest_is_drawn() {
+    let folder = common::untold_bundle().unwrap();
+    let mut h = window();
+    h.step();
+    send(
+        &mut h,
+        Command::OpenStudy("phantom:128x128x64:3".to_owned()),
+    );
+    wait(&mut h, "loading", |s| {
+        s.volume_state().is_some_and(|v| !v.is_loading())
+    });
+    send(&mut h, Command::Open(folder.path().to_path_buf()));
+    wait(&mut h, "the network", |s| s.network.info().is_some());
+    send(&mut h, Command::SetWeights(Some("seeded:1".to_owned())));
+    wait(&mut h, "the weights", |s| {
+        s.network.info().is_some_and(|n| n.model.weights.is_some())
+    });
+    send(&mut h, Command::SetRoi([32, 32, 32]));
+    send(&mut h, Command::ShowWorkspace(Workspace::Plan));
+    wait(&mut h, "the budget", |s| !s.derived.budget_pending);
+    save(&mut h, "manifest-waits");
+    send(&mut h, Command::Run);
+    wait(&mut h, "the page", |s| s.view.popup.is_some());
+    save(&mut h, "manifest");
+    for (theme, name) in [
+        (voxfit::app::Theme::Light, "light"),
+        (voxfit::app::Theme::HighContrast, "contrast"),
+    ] {
+        send(&mut h, Command::SetTheme(theme));
+        wait(&mut h, name, |_| true);
+        save(&mut h, &format!("{name}-manifest"));
     }
 }

@@ -1,5 +1,7 @@
 //! The window by its labels alone, as a screen reader finds it: welcome, demo, a change of plan, a run, boxes, a click on a detection.
 
+mod common;
+
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable as _;
 use std::time::{Duration, Instant};
@@ -276,4 +278,50 @@ fn layers_are_listed_searched_by_shape_and_folded() {
     h.check_accessibility();
     send(&mut h, Command::Escape);
     assert!(!h.state().state().view.layers_open);
+}
+
+#[test]
+fn a_proposed_manifest_is_read_and_accepted_before_the_first_run() {
+    let folder = common::untold_bundle().unwrap();
+    let mut h = window();
+    h.step();
+    send(
+        &mut h,
+        Command::OpenStudy("phantom:128x128x64:3".to_owned()),
+    );
+    wait(&mut h, "loading", |s| {
+        s.volume_state().is_some_and(|v| !v.is_loading())
+    });
+    send(&mut h, Command::Open(folder.path().to_path_buf()));
+    wait(&mut h, "the network", |s| s.network.info().is_some());
+    send(&mut h, Command::SetWeights(Some("seeded:1".to_owned())));
+    wait(&mut h, "the weights", |s| {
+        s.network.info().is_some_and(|n| n.model.weights.is_some())
+    });
+    send(&mut h, Command::SetRoi([32, 32, 32]));
+    send(&mut h, Command::ShowWorkspace(Workspace::Plan));
+    assert_eq!(h.state().state().why_not_run(), None);
+    assert!(said(&h, "Manifest: proposed, read it"));
+    // The menu "Run" stands first, the button of the form last.
+    h.get_all_by_label("Run").last().unwrap().click();
+    h.step();
+    h.step();
+    let s = h.state().state();
+    assert_eq!(s.view.popup, Some(voxfit::app::Popup::Manifest));
+    assert!(
+        s.run.is_none() && s.outcome.is_none(),
+        "nothing runs unseen"
+    );
+    assert!(said(
+        &h,
+        "Spacing x, y, z: 1.5, 1.5, 2 mm, told: its Spacingd"
+    ));
+    assert!(said(&h, "Intensity: HU as they are, guessed"));
+    assert!(said(&h, "BodyMaskd"), "the step that is left out by name");
+    h.check_accessibility();
+    click(&mut h, "Accept and run");
+    let s = h.state().state();
+    assert_eq!(s.view.popup, None);
+    assert!(!s.manifest_waits());
+    assert!(s.run.is_some() || s.outcome.is_some(), "{:?}", s.messages);
 }

@@ -3,8 +3,9 @@
 use super::command::Command;
 use super::document::Document;
 use super::effect::{Dialog, Effect, JobRequest, ViewAction};
-use super::state::{Severity, State};
+use super::state::{NetworkState, Severity, State};
 use super::view::{Popup, SortBy};
+use super::work::Kind;
 use crate::geometry::Plane;
 
 type Effects = Vec<Effect>;
@@ -83,8 +84,19 @@ impl State {
             C::SaveResultTo(path) => start(JobRequest::SaveResult(path)),
             C::ExportVolumeDialog => dialog(Dialog::SaveVolume),
             C::ExportVolumeTo(path) => start(JobRequest::SaveVolume(path)),
+            C::SaveManifestDialog => self
+                .manifest_place()
+                .map_or_else(Vec::new, |place| dialog(Dialog::SaveManifest(place))),
+            C::SaveManifestTo(path) => start(JobRequest::SaveManifest(path)),
             C::ScreenshotDialog => dialog(Dialog::SaveScreenshot),
-            C::ScreenshotTo(path) => vec![Effect::Screenshot(path)],
+            C::ScreenshotTo(path) => {
+                self.view.taking_picture = true;
+                vec![Effect::Screenshot(path)]
+            }
+            C::PictureTaken => {
+                self.view.taking_picture = false;
+                Vec::new()
+            }
             C::CloseStudy => {
                 self.close_study();
                 Vec::new()
@@ -150,8 +162,9 @@ impl State {
     fn apply_run(&mut self, command: Command) -> Effects {
         use Command as C;
         match command {
-            C::AcceptManifest => self.manifest_accepted = true,
+            C::AcceptManifest => self.accept_manifest(),
             C::AllowSinglePass(v) => self.single_pass_allowed = v,
+            C::Run if self.manifest_waits() => self.view.popup = Some(Popup::Manifest),
             C::Run => {
                 let allow_single_pass = std::mem::take(&mut self.single_pass_allowed);
                 return vec![Effect::Start(JobRequest::Run {
@@ -248,6 +261,7 @@ impl State {
             C::ShowWarnings => self.show(Popup::Warnings),
             C::ShowSeriesDetails => self.show(Popup::SeriesDetails),
             C::ShowAbout => self.show(Popup::About),
+            C::ShowManifest => self.show(Popup::Manifest),
             C::Escape => self.escape(),
             &C::DismissMessage(id) => {
                 for m in self.messages.iter_mut().filter(|m| m.id == id) {
@@ -318,7 +332,7 @@ impl State {
             d.network = Some(model.clone());
             d.weights = None;
         });
-        self.manifest_accepted = false;
+        self.accepted_manifest = None;
         self.take_windows_of_network = true;
         vec![Effect::Start(JobRequest::Network {
             model,
@@ -358,15 +372,16 @@ impl State {
     fn go_to(&mut self, to: Document) -> Effects {
         let from = std::mem::replace(&mut self.document, to);
         let mut effects = Vec::new();
-        if (&from.network, &from.weights) != (&self.document.network, &self.document.weights)
-            && let Some(model) = self.document.network.clone()
-        {
+        if (&from.network, &from.weights) != (&self.document.network, &self.document.weights) {
             self.take_windows_of_network = false;
-            effects.push(Effect::Start(JobRequest::Network {
-                model,
-                weights: self.document.weights.clone(),
-                take_windows: false,
-            }));
+            match self.document.network.clone() {
+                Some(model) => effects.push(Effect::Start(JobRequest::Network {
+                    model,
+                    weights: self.document.weights.clone(),
+                    take_windows: false,
+                })),
+                None => self.close_network(),
+            }
         }
         if from.study != self.document.study {
             self.study = None;
@@ -380,6 +395,12 @@ impl State {
             effects.push(Effect::Start(JobRequest::Load(series)));
         }
         effects
+    }
+
+    fn close_network(&mut self) {
+        self.jobs.drop_kind(Kind::Network);
+        self.network = NetworkState::None;
+        self.network_generation += 1;
     }
 
     fn close_study(&mut self) {

@@ -73,6 +73,10 @@ commands! {
     SaveResultDialog,
     /// Write the result file here.
     SaveResultTo(PathBuf),
+    /// Ask where to save the network's manifest, to be changed there.
+    SaveManifestDialog,
+    /// Save the network's manifest here.
+    SaveManifestTo(PathBuf),
     /// Ask where to write the volume as `NIfTI`.
     ExportVolumeDialog,
     /// Write the volume as `NIfTI` here.
@@ -81,6 +85,8 @@ commands! {
     ScreenshotDialog,
     /// Write a picture of the window here.
     ScreenshotTo(PathBuf),
+    /// The picture of the window is there: show names again if the settings say so.
+    PictureTaken,
     /// Close the study, keep the plan.
     CloseStudy,
     /// Leave the program.
@@ -125,6 +131,8 @@ commands! {
     FocusCard(String),
     /// Take the fix at this place of the list.
     ApplyFix(usize),
+    /// Show the network's manifest, field by field, with where each comes from.
+    ShowManifest,
     /// Take the manifest that was proposed for a network without one, so that it can be run.
     AcceptManifest,
     /// Allow one pass over the whole volume, for the next run only.

@@ -59,7 +59,10 @@ pub struct Derived {
     pub layers: Option<Arc<Layers>>,
     /// The lines of that list that the search leaves, in order.
     pub layer_lines: Arc<Vec<Line>>,
+    /// Whether a newer list is being made: the one that is shown is of an older plan.
+    pub layers_pending: bool,
     pub(super) layers_key: u64,
+    pub(super) layers_shown: u64,
     pub(super) lines_key: u64,
     fixes: Vec<Fix>,
     to_loaded: Option<ToLoaded>,
@@ -293,8 +296,11 @@ impl State {
         let (Some(network), Some(plan)) = (self.network.info(), self.derived.plan()) else {
             return;
         };
-        if card.verdict == Verdict::Fits || self.jobs.has(Kind::Tiles) {
-            // One at a time: what comes too late starts the next.
+        if card.verdict == Verdict::Fits
+            || self.derived.budget_pending
+            || self.jobs.has(Kind::Tiles)
+        {
+            // One at a time, and never the card of one budget with the plan of another: what comes too late starts the next.
             return;
         }
         let (key, free) = (self.derived.budget_key, card.free);

@@ -2,7 +2,7 @@
 
 use super::document::{Document, SeriesRef};
 use super::settings::Settings;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A file dialog. Its answer comes back as a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,20 +23,31 @@ pub enum Dialog {
     SaveResult,
     /// Where to write the volume; answer `Command::ExportVolumeTo`.
     SaveVolume,
+    /// Where to save the manifest, this place first; answer `Command::SaveManifestTo`.
+    SaveManifest(PathBuf),
     /// Where to write the picture; answer `Command::ScreenshotTo`.
     SaveScreenshot,
 }
 
 impl Dialog {
     /// A file name to start from, and the ending of the files it is about.
-    pub const fn suggestion(&self) -> Option<(&'static str, &'static str)> {
+    pub fn suggestion(&self) -> Option<(&str, &'static str)> {
         match self {
             Self::OpenFolder | Self::OpenFile | Self::OpenNetwork | Self::OpenWeights => None,
             Self::SavePlan => Some(("plan.voxplan", "voxplan")),
             Self::SaveReport => Some(("report.html", "html")),
             Self::SaveResult => Some(("result.json", "json")),
             Self::SaveVolume => Some(("volume.nii.gz", "gz")),
+            Self::SaveManifest(place) => Some((place.file_name()?.to_str()?, "toml")),
             Self::SaveScreenshot => Some(("voxfit.png", "png")),
+        }
+    }
+
+    /// The folder to start in, where one is better than another.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::SaveManifest(place) => place.parent().filter(|p| !p.as_os_str().is_empty()),
+            _ => None,
         }
     }
 
@@ -50,6 +61,7 @@ impl Dialog {
             Self::SaveReport => C::ExportReportTo(path),
             Self::SaveResult => C::SaveResultTo(path),
             Self::SaveVolume => C::ExportVolumeTo(path),
+            Self::SaveManifest(_) => C::SaveManifestTo(path),
             Self::SaveScreenshot => C::ScreenshotTo(path),
         }
     }
@@ -109,6 +121,8 @@ pub enum JobRequest {
     Report(PathBuf),
     /// Write the result file.
     SaveResult(PathBuf),
+    /// Write the network's manifest.
+    SaveManifest(PathBuf),
     /// Write the volume as `NIfTI`.
     SaveVolume(PathBuf),
     /// Keep the settings.

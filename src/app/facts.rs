@@ -4,7 +4,7 @@ use super::findings;
 use super::state::State;
 use super::study::{SeriesItem, VolumeState};
 use crate::series::{SliceInfo, TextGroup};
-use crate::units::with_thousands;
+use crate::units::{decimals_of, with_thousands};
 
 /// Rows under one title.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,13 +42,13 @@ pub fn of(state: &State) -> Vec<Section> {
     let volume = study.volume.as_ref();
     let mut out = vec![geometry(item, volume), values(item, volume)];
     if !item.details.slices.is_empty() {
-        out.push(steps(item));
+        out.push(steps(item, state.identity_masked()));
         out.push(storage(item));
         if !volume.is_some_and(|v| v.straight_grid) {
             out.push(slice(state, item));
         }
     }
-    out.push(texts(item, state.settings.mask_identity));
+    out.push(texts(item, state.identity_masked()));
     let mut odd = Section::new("Odd");
     odd.row(
         "Run",
@@ -88,6 +88,12 @@ fn number(x: f64, decimals: usize) -> String {
         Some(rest) => rest.to_owned(),
         None => text,
     }
+}
+
+/// All digits that it has, with a true minus sign.
+fn exact(x: f64) -> String {
+    // Adding zero takes the sign off a negative one.
+    format!("{}", x + 0.0).replace('-', "\u{2212}")
 }
 
 fn triple(v: [f64; 3], decimals: usize) -> String {
@@ -228,7 +234,7 @@ fn values(item: &SeriesItem, volume: Option<&VolumeState>) -> Section {
             format!(
                 "slope {}, intercept {} ({} of {} slices)",
                 r.slope,
-                number(r.intercept, 0),
+                exact(r.intercept),
                 r.n,
                 d.slices.len()
             ),
@@ -242,17 +248,20 @@ fn values(item: &SeriesItem, volume: Option<&VolumeState>) -> Section {
     if let Some([c, w]) = d.window {
         s.row(
             "Window as stored",
-            format!("width {}, centre {}", number(w, 0), number(c, 0)),
+            format!("width {}, centre {}", exact(w), exact(c)),
         );
     }
     s
 }
 
 fn value(v: f32) -> String {
-    number(f64::from(v), if v.fract() == 0.0 { 0 } else { 2 })
+    number(f64::from(v), decimals_of(v))
 }
 
-fn steps(item: &SeriesItem) -> Section {
+/// What stands in place of a text that may tell who it is.
+const MASKED: &str = "masked (Ctrl+Shift+I)";
+
+fn steps(item: &SeriesItem, masked: bool) -> Section {
     let d = &item.details;
     let mut s = Section::new("Steps between slices");
     if d.steps.is_empty() {
@@ -271,7 +280,7 @@ fn steps(item: &SeriesItem) -> Section {
         s.row(
             &format!("After k {}", g.after),
             format!(
-                "{} mm, expected {} mm{}: {} and {}",
+                "{} mm, expected {} mm{}{}",
                 number(g.found_mm, 3),
                 number(g.expected_mm, 3),
                 match g.missing {
@@ -279,8 +288,11 @@ fn steps(item: &SeriesItem) -> Section {
                     1 => ", 1 slice missing".to_owned(),
                     n => format!(", {n} slices missing"),
                 },
-                g.files[0],
-                g.files[1]
+                if masked {
+                    String::new()
+                } else {
+                    format!(": {} and {}", g.files[0], g.files[1])
+                }
             ),
         );
     }
@@ -332,13 +344,15 @@ fn slice(state: &State, item: &SeriesItem) -> Section {
     else {
         return s;
     };
-    s.row("File", file.clone());
+    let masked = state.identity_masked();
+    let unless_masked = |text: &str| if masked { MASKED } else { text }.to_owned();
+    s.row("File", unless_masked(file));
     s.row("Frame", (frame + 1).to_string());
     s.row(
         "Instance",
         instance_number.map_or_else(|| "unknown".to_owned(), |n| n.to_string()),
     );
-    s.row("SOP instance", sop_instance_uid.clone());
+    s.row("SOP instance", unless_masked(sop_instance_uid));
     s.row(
         "Position (LPS)",
         position.map_or_else(|| "unknown".to_owned(), |p| format!("{} mm", triple(p, 3))),

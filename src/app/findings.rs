@@ -1,6 +1,7 @@
 //! What is odd about a series, in words: a short phrase for lists, one line for the strip, a row for each file and number.
 
 use super::study::{SeriesItem, StudyState, Warning};
+use std::collections::HashMap;
 
 /// One row of the list behind the strip.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,8 +146,12 @@ pub fn strip(study: &StudyState) -> String {
 pub fn list(study: &StudyState) -> Vec<Finding> {
     let mut out = Vec::new();
     if let Some(item) = study.selected() {
+        let mut slices = HashMap::new();
+        for (k, s) in item.details.slices.iter().enumerate() {
+            slices.entry(s.file.as_str()).or_insert(k);
+        }
         for w in study.warnings() {
-            of_warning(w, item, &mut out);
+            of_warning(w, item, &slices, &mut out);
         }
     }
     out.extend(study.skipped.iter().map(|(file, reason)| Finding {
@@ -158,7 +163,13 @@ pub fn list(study: &StudyState) -> Vec<Finding> {
     out
 }
 
-fn of_warning(w: &Warning, item: &SeriesItem, out: &mut Vec<Finding>) {
+/// Rows of a warning; `slices`: the first slice of each file.
+fn of_warning(
+    w: &Warning,
+    item: &SeriesItem,
+    slices: &HashMap<&str, usize>,
+    out: &mut Vec<Finding>,
+) {
     let whole = match w.code.as_str() {
         "missing-slices" => Some(true),
         "uneven-steps" => Some(false),
@@ -187,7 +198,7 @@ fn of_warning(w: &Warning, item: &SeriesItem, out: &mut Vec<Finding>) {
         return;
     }
     for file in &w.files {
-        let k = item.details.slices.iter().position(|s| s.file == *file);
+        let k = slices.get(file.as_str());
         out.push(Finding {
             what: w.code.replace('-', " "),
             file: file.clone(),

@@ -1,5 +1,9 @@
 //! The network layer by layer for the plan's window: rows, stages with sums, what lives at the peak; searched and folded.
 
+mod search;
+
+pub use search::{Line, lines};
+
 use super::document::{Document, Mode, Runtime};
 use super::state::State;
 use super::work::{Kind, News};
@@ -62,93 +66,6 @@ pub struct Layers {
     pub problem: Option<String>,
     /// The step with the most live bytes, and how many live there.
     pub peak: Option<(String, Bytes)>,
-}
-
-/// A line of the list that is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// A stage, and how many of its layers were found.
-    Stage(usize, usize),
-    /// A layer.
-    Layer(usize),
-    /// Why the layer above cannot be run.
-    Reason(usize),
-}
-
-/// What was typed, taken apart: every part must be found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Query {
-    words: Vec<String>,
-    /// Dimensions next to each other ("1x32x128").
-    runs: Vec<Vec<usize>>,
-    /// Dimensions in this order, others between them allowed ("32 128").
-    dims: Vec<usize>,
-}
-
-impl Query {
-    fn new(text: &str) -> Self {
-        let mut out = Self::default();
-        let text = text.to_lowercase().replace(['\u{d7}', '*'], "x");
-        for word in text.split([' ', ',', '(', ')', '[', ']']) {
-            let parts: Option<Vec<usize>> = word.split('x').map(|p| p.parse().ok()).collect();
-            match parts {
-                Some(dims) if dims.len() > 1 => out.runs.push(dims),
-                Some(dims) => out.dims.extend(dims),
-                None if !word.is_empty() => out.words.push(word.to_owned()),
-                None => {}
-            }
-        }
-        out
-    }
-
-    fn finds(&self, row: &LayerRow) -> bool {
-        self.words.iter().all(|w| row.words.contains(w.as_str())) && self.fits(row)
-    }
-
-    fn fits(&self, row: &LayerRow) -> bool {
-        if self.runs.is_empty() && self.dims.is_empty() {
-            return true;
-        }
-        row.layer.shapes.iter().any(|shape| {
-            let run = |r: &Vec<usize>| shape.windows(r.len()).any(|w| w == r);
-            let mut left = shape.iter();
-            let in_order = self.dims.iter().all(|d| left.any(|n| n == d));
-            self.runs.iter().all(run) && in_order
-        }) || self.runs.is_empty() && self.numbers_in_name(row)
-    }
-
-    /// A number may be a part of a name ("layer 3"), too.
-    fn numbers_in_name(&self, row: &LayerRow) -> bool {
-        self.dims.iter().all(|d| row.words.contains(&d.to_string()))
-    }
-}
-
-/// The lines for a search with these stages folded; a stage without a hit is left out.
-pub fn lines(layers: &Layers, text: &str, folded: &BTreeSet<usize>) -> Vec<Line> {
-    let query = Query::new(text);
-    let mut out = Vec::with_capacity(layers.rows.len() + layers.stages.len());
-    for (i, stage) in layers.stages.iter().enumerate() {
-        let head = out.len();
-        out.push(Line::Stage(i, 0));
-        let mut found = 0;
-        for at in stage.first..stage.first + stage.n {
-            if layers.rows.get(at).is_some_and(|r| query.finds(r)) {
-                found += 1;
-                if !folded.contains(&i) {
-                    out.push(Line::Layer(at));
-                    if layers.rows[at].layer.reason.is_some() {
-                        out.push(Line::Reason(at));
-                    }
-                }
-            }
-        }
-        if found == 0 {
-            out.truncate(head);
-        } else if let Some(line) = out.get_mut(head) {
-            *line = Line::Stage(i, found);
-        }
-    }
-    out
 }
 
 /// A reach along x, y, z as short as it can be said; a dash where it cannot be told.
@@ -418,9 +335,8 @@ pub fn flops_text(n: u64) -> String {
 impl State {
     /// Starts what the layer list needs when it is open: layers for the window, then the lines for the search.
     pub(super) fn derive_layers(&mut self) {
-        if self.network.info().is_none() {
-            self.derived.layers = None;
-            self.derived.layers_key = 0;
+        if self.network.info().is_none() || self.derived.plan().is_none() {
+            self.forget_layers();
         }
         if !self.view.layers_open {
             return;
@@ -431,10 +347,11 @@ impl State {
         let d = &self.document;
         let (roi, volume) = (plan.roi, plan.volume);
         let key = super::derived::key(&(
-            (roi, self.network_generation),
+            (roi, volume, self.network_generation),
             (d.runtime, d.mode, d.optimizer, d.checkpointing),
-            (d.precision, d.batch),
+            (d.precision, d.batch, d.memory_limit),
         ));
+        self.derived.layers_pending = key != self.derived.layers_shown;
         if key != self.derived.layers_key && !self.jobs.has(Kind::Layers) {
             self.derived.layers_key = key;
             let (model, facts) = (Arc::clone(&network.model), network.facts.clone());
@@ -469,12 +386,29 @@ impl State {
         let folded = view.folded_stages.clone();
         self.spawn(Kind::LayerLines, "Search layers", move |_, out| {
             let found = lines(&layers, &text, &folded);
-            let _closed = out.send(News::LayerLines(Arc::new(found)));
+            let _closed = out.send(News::LayerLines(key, Arc::new(found)));
         });
+    }
+
+    /// Forgets the list: it is of another network, or of no plan.
+    pub(super) fn forget_layers(&mut self) {
+        let d = &mut self.derived;
+        d.layers = None;
+        d.layer_lines = Arc::new(Vec::new());
+        (d.layers_key, d.layers_shown, d.lines_key) = (0, 0, 0);
+        d.layers_pending = false;
+    }
+
+    /// Takes lines in, unless they are of an older list or search.
+    pub(super) fn take_layer_lines(&mut self, of: u64, lines: Arc<Vec<Line>>) {
+        if of == self.derived.lines_key {
+            self.derived.layer_lines = lines;
+        }
     }
 
     pub(super) fn take_layers(&mut self, of: u64, made: Arc<Layers>) {
         if of == self.derived.layers_key {
+            self.derived.layers_shown = of;
             self.derived.layer_lines = Arc::new(Vec::new());
             self.derived.lines_key = 0;
             self.derived.layers = Some(made);

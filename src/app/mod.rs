@@ -16,6 +16,7 @@ mod news;
 mod open;
 pub mod page;
 pub mod parse;
+pub mod proposal;
 mod report_job;
 pub mod settings;
 mod source;

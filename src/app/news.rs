@@ -92,7 +92,7 @@ impl State {
                 debug_assert!(effects.is_empty(), "only jobs follow from opening");
             }
             News::Plan(path, document) => self.take_plan(path, *document),
-            News::Result(result) => self.take_result(*result),
+            News::Result(result, same) => self.take_result(*result, same),
             News::Scanned(Ok(scanned)) => self.take_scan(scanned),
             News::Scanned(Err(e)) => {
                 self.study = None;
@@ -129,7 +129,7 @@ impl State {
             News::Budget(key, budget) => self.take_budget(key, budget),
             News::TileFix(key, fix) => self.take_tile_fix(key, fix),
             News::Layers(key, layers) => self.take_layers(key, layers),
-            News::LayerLines(lines) => self.derived.layer_lines = lines,
+            News::LayerLines(key, lines) => self.take_layer_lines(key, lines),
             News::Ran(document, Ok(result)) => self.take_run(*document, *result),
             News::Ran(_, Err(None)) => {
                 self.say(Severity::Info, "Run cancelled", "nothing was kept of it");
@@ -151,8 +151,23 @@ impl State {
         self.plan_path = Some(path);
     }
 
-    fn take_result(&mut self, result: RunResult) {
+    /// Takes a result in; `same_network`: the network of the plan made it.
+    pub(super) fn take_result(&mut self, result: RunResult, same_network: bool) {
         let mut document = self.document.clone();
+        if !same_network {
+            document.network = Some(format!(
+                "{} {}",
+                result.network.name,
+                result.network.sha256.get(..8).unwrap_or_default()
+            ));
+        }
+        if let Some(series) = &result.series {
+            let (uid, part) = series.rsplit_once('#').unwrap_or((series, "1"));
+            document.series = Some(SeriesRef {
+                uid: uid.to_owned(),
+                part: part.parse().unwrap_or(1),
+            });
+        }
         document.roi_size = result
             .plan
             .roi_size
@@ -178,7 +193,9 @@ impl State {
         self.fresh_slices.clear();
         self.opened = None;
         self.sources.clear();
+        let generation = self.fresh_id();
         self.study = Some(StudyState {
+            generation,
             source: source.to_owned(),
             label: String::new(),
             scanning: true,
@@ -301,12 +318,13 @@ impl State {
         self.opened = Some(loaded.opened);
     }
 
-    fn take_network(
+    pub(super) fn take_network(
         &mut self,
         model: std::sync::Arc<crate::network::Model>,
         facts: crate::network::Facts,
     ) {
-        if std::mem::take(&mut self.take_windows_of_network) {
+        let first = std::mem::take(&mut self.take_windows_of_network);
+        if first {
             let w = &model.manifest.windows;
             self.document.roi_size = w.roi_size;
             self.document.overlap = w.overlap.per_axis();
@@ -314,7 +332,16 @@ impl State {
             self.document.layout = w.layout.into();
         }
         self.network_generation += 1;
+        self.forget_layers();
         self.network = NetworkState::ready(model, facts);
+        if first && self.manifest_waits() {
+            let id = self.say(
+                Severity::Warning,
+                "The network does not say how a volume becomes its input",
+                "a manifest is proposed; it must be accepted before a run",
+            );
+            self.give_action(id, "Read it", &Command::ShowManifest);
+        }
         if let Some(model) = self
             .document
             .network

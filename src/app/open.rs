@@ -4,11 +4,11 @@ use super::command::Command;
 use super::state::Severity;
 use super::work::News;
 use crate::exchange::result::RunResult;
-use crate::network;
+use crate::network::{self, Model};
 use std::path::PathBuf;
 
 /// Looks at a path (on a job's thread) and says what to do with it. What STUDY and MODEL may be besides a path is known too.
-pub(super) fn what_is(path: PathBuf) -> News {
+pub(super) fn what_is(path: PathBuf, model: Option<&Model>) -> News {
     match path.to_str() {
         Some(text) if text.starts_with("phantom:") => {
             return News::Then(Command::OpenStudy(text.to_owned()));
@@ -48,7 +48,10 @@ pub(super) fn what_is(path: PathBuf) -> News {
             News::Then(Command::SetNetwork(text))
         }
         "json" => match RunResult::read(&path) {
-            Ok(result) => News::Result(Box::new(result)),
+            Ok(result) => {
+                let same = model.is_some_and(|m| m.sha256() == result.network.sha256);
+                News::Result(Box::new(result), same)
+            }
             Err(e) => failed(e.to_string()),
         },
         _ => News::Then(Command::OpenStudy(text)),
@@ -68,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_generated_study_and_a_preset_open_as_a_path_does() {
-        let said = |text: &str| format!("{:?}", what_is(text.into()));
+        let said = |text: &str| format!("{:?}", what_is(text.into(), None));
         assert!(said("phantom:64x64x32").contains("OpenStudy(\"phantom:64x64x32\")"));
         assert!(said("preset:demo").contains("SetNetwork(\"preset:demo\")"));
         assert!(said("no such file").contains("nothing is there"));

@@ -203,8 +203,6 @@ pub struct State {
     pub engines: Vec<EngineInfo>,
     /// Messages, newest last.
     pub messages: Vec<Message>,
-    /// The proposed manifest of this network was accepted.
-    pub manifest_accepted: bool,
     /// One pass over the whole volume is allowed for the next run.
     pub single_pass_allowed: bool,
     /// Where the plan was saved last.
@@ -218,6 +216,8 @@ pub struct State {
     pub(super) fresh_slices: Vec<FreshSlice>,
     pub(super) network_generation: u64,
     pub(super) take_windows_of_network: bool,
+    /// The proposed manifest that was accepted, and the network that it is for.
+    pub(super) accepted_manifest: Option<(String, network::Manifest)>,
 }
 
 impl State {
@@ -237,7 +237,6 @@ impl State {
             run: None,
             engines: Vec::new(),
             messages: Vec::new(),
-            manifest_accepted: false,
             single_pass_allowed: false,
             plan_path: None,
             history: History::default(),
@@ -249,6 +248,7 @@ impl State {
             fresh_slices: Vec::new(),
             network_generation: 0,
             take_windows_of_network: false,
+            accepted_manifest: None,
         };
         state.document.cards = state
             .catalogue
@@ -318,6 +318,11 @@ impl State {
         self.study.as_ref()?.volume.as_ref()
     }
 
+    /// Whether names are masked on screen: by the settings, or for a picture that is being taken.
+    pub const fn identity_masked(&self) -> bool {
+        self.settings.mask_identity || self.view.taking_picture
+    }
+
     /// What is running now.
     pub fn jobs(&self) -> Vec<JobInfo> {
         self.jobs.list()
@@ -354,7 +359,7 @@ impl State {
         self.catalogue.get(id).is_ok()
     }
 
-    /// Why the plan cannot be run now; `None` when it can.
+    /// Why the plan cannot be run now; `None` when it can, or when only its proposed manifest must be seen first.
     pub fn why_not_run(&self) -> Option<String> {
         if self.run.is_some() {
             return Some("a run is in progress".to_owned());
@@ -375,14 +380,6 @@ impl State {
         self.why_plan_does_not_run(network)
     }
 
-    /// The manifest that is proposed for a network without one, as its file would write it, until it is accepted.
-    pub fn proposal(&self) -> Option<String> {
-        let info = self.network.info()?;
-        (info.model.about.needs_acceptance() && !self.manifest_accepted)
-            .then(|| info.model.manifest_text().ok())
-            .flatten()
-    }
-
     fn why_plan_does_not_run(&self, network: &NetworkInfo) -> Option<String> {
         if let Some(refusal) = self.opened.as_ref().and_then(|o| o.refusal.clone()) {
             return Some(refusal);
@@ -392,12 +389,6 @@ impl State {
                 "{} has no weights, so it can be planned but not run: choose some under Weights",
                 network.model.graph.name
             ));
-        }
-        if network.model.about.needs_acceptance() && !self.manifest_accepted {
-            return Some(
-                "the network does not say how a volume becomes its input: read the proposed manifest and accept it, or put one beside the file"
-                    .to_owned(),
-            );
         }
         if let Some(u) = network.facts.unsupported.first() {
             return Some(format!("{} ({}) cannot be run: {}", u.op, u.node, u.reason));

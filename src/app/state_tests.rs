@@ -8,7 +8,9 @@ use super::view::{Popup, Workspace};
 use crate::geometry::{Extent, Plane};
 use crate::jobs::Waker;
 use crate::memory::Precision;
+use crate::network::{self, ManifestSource};
 use crate::tiling::Layout;
+use std::sync::Arc;
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_mins(2);
@@ -282,4 +284,89 @@ fn a_sheared_volume_is_straightened_by_command_and_back_by_undo() {
     s.dispatch(Command::Redo);
     s.dispatch(Command::SelectSeries(series));
     assert!(s.document.straight_grid, "the same series keeps its grid");
+}
+
+/// Takes the demo network in under another name, as if nobody had written its manifest.
+fn propose(s: &mut State, name: &str) {
+    let mut model = network::preset::load("demo").unwrap();
+    model.about.manifest = ManifestSource::Proposed;
+    let facts = network::facts::of(&model.graph).unwrap();
+    s.document.network = Some(name.to_owned());
+    s.take_network(Arc::new(model), facts);
+}
+
+#[test]
+fn a_proposed_manifest_is_shown_before_a_run_and_accepted_for_its_own_network_only() {
+    let mut s = with_phantom();
+    propose(&mut s, "a.onnx");
+    s.dispatch(Command::SetLayout(Layout::Aligned));
+    s.dispatch(Command::SetRoi([48, 48, 48]));
+    assert_eq!(s.why_not_run(), None, "Run shows it");
+    s.dispatch(Command::Run);
+    assert_eq!(s.view.popup, Some(Popup::Manifest));
+    assert!(s.run.is_none());
+    let page = s.manifest_page().unwrap();
+    assert!(page.waits && page.rows.len() == network::Field::ALL.len());
+    s.dispatch(Command::AcceptManifest);
+    assert_eq!(s.view.popup, None);
+    s.dispatch(Command::Run);
+    assert!(s.run.is_some());
+    s.dispatch(Command::CancelRun);
+    assert!(s.settle(LONG));
+    propose(&mut s, "b.onnx");
+    assert!(s.manifest_waits(), "another network was never read");
+    propose(&mut s, "a.onnx");
+    assert!(!s.manifest_waits(), "back at the one that was accepted");
+}
+
+#[test]
+fn a_manifest_is_saved_with_its_reasons_to_be_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.voxfit.toml");
+    let mut s = fresh();
+    propose(&mut s, &dir.path().join("a.onnx").to_string_lossy());
+    assert_eq!(
+        s.apply(Command::SaveManifestDialog),
+        [Effect::OpenDialog(Dialog::SaveManifest(path.clone()))]
+    );
+    s.dispatch(Command::SaveManifestTo(path.clone()));
+    assert!(s.settle(LONG));
+    let text = std::fs::read_to_string(&path).unwrap();
+    network::Manifest::parse(&text, Some(&path)).unwrap();
+}
+
+#[test]
+fn undo_to_no_network_leaves_none_behind() {
+    let mut s = fresh();
+    s.dispatch(Command::SetNetwork("preset:demo".to_owned()));
+    assert!(s.settle(LONG));
+    assert!(s.network.info().is_some());
+    s.dispatch(Command::Undo);
+    assert_eq!(s.document.network, None);
+    assert!(matches!(s.network, NetworkState::None));
+}
+
+#[test]
+fn a_picture_masks_names_without_touching_the_settings() {
+    let mut s = fresh();
+    s.dispatch(Command::ToggleIdentity);
+    assert!(!s.identity_masked());
+    s.apply(Command::ScreenshotTo("a.png".into()));
+    assert!(s.identity_masked() && !s.settings.mask_identity);
+    s.apply(Command::PictureTaken);
+    assert!(!s.identity_masked());
+}
+
+#[test]
+fn a_result_of_another_network_is_stale() {
+    let mut s = with_phantom();
+    s.dispatch(Command::SetLayout(Layout::Aligned));
+    s.dispatch(Command::SetRoi([48, 48, 48]));
+    s.dispatch(Command::Run);
+    assert!(s.settle(LONG));
+    let result = s.outcome.as_ref().unwrap().result.clone();
+    s.take_result(result.clone(), true);
+    assert!(s.stale().is_empty(), "{:?}", s.stale());
+    s.take_result(result, false);
+    assert!(s.stale().iter().any(|w| w.starts_with("network was demo")));
 }

@@ -136,6 +136,8 @@ impl VolumeState {
 /// The open study.
 #[derive(Clone, Debug, Default)]
 pub struct StudyState {
+    /// Another one for each study that is opened.
+    pub generation: u64,
     /// As opened: a path or `phantom:...`.
     pub source: String,
     /// A name that may be shown with identity masked.

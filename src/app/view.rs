@@ -132,6 +132,8 @@ pub enum Popup {
     Warnings,
     /// Facts of the series.
     SeriesDetails,
+    /// The network's manifest.
+    Manifest,
     /// What Voxfit is.
     About,
 }
@@ -197,6 +199,8 @@ pub struct View {
     pub filter: Filter,
     /// Whether the window uses the whole screen.
     pub full_screen: bool,
+    /// Whether a picture of the window is being taken: names are masked in it, whatever the settings say.
+    pub taking_picture: bool,
     /// Whether the Plan workspace shows the network's layers.
     pub layers_open: bool,
     /// What layers are searched for.
@@ -222,6 +226,7 @@ impl Default for View {
             descending: true,
             filter: Filter::default(),
             full_screen: false,
+            taking_picture: false,
             layers_open: false,
             layer_search: String::new(),
             folded_stages: std::collections::BTreeSet::new(),

@@ -52,6 +52,15 @@ pub(super) fn no_network(s: &State) -> Option<String> {
     unless(s.network.info().is_some(), "no network is read")
 }
 
+pub(super) fn no_manifest_file(s: &State) -> Option<String> {
+    no_network(s).or_else(|| {
+        unless(
+            s.manifest_place().is_some(),
+            "a preset has its own manifest",
+        )
+    })
+}
+
 pub(super) fn no_layers(s: &State) -> Option<String> {
     unless(
         s.view.layers_open && s.derived.layers.is_some(),
@@ -91,6 +100,10 @@ pub(super) fn no_fixes(s: &State) -> Option<String> {
     )
 }
 
+pub(super) fn no_picture(s: &State) -> Option<String> {
+    unless(s.view.taking_picture, "no picture is being taken")
+}
+
 pub(super) fn no_run(s: &State) -> Option<String> {
     unless(s.run.is_some(), "nothing is running")
 }
@@ -113,7 +126,5 @@ pub(super) fn cannot_run(s: &State) -> Option<String> {
 }
 
 pub(super) fn no_proposal(s: &State) -> Option<String> {
-    s.proposal()
-        .is_none()
-        .then(|| "no manifest is waiting to be accepted".to_owned())
+    unless(s.manifest_waits(), "no manifest is waiting to be accepted")
 }

@@ -48,8 +48,8 @@ pub(super) enum News {
     Then(Command),
     /// A plan file was read.
     Plan(PathBuf, Box<Document>),
-    /// A result file was read.
-    Result(Box<RunResult>),
+    /// A result file was read, and whether the network of the plan made it.
+    Result(Box<RunResult>, bool),
     /// A study was looked through.
     Scanned(Result<Scanned, String>),
     /// A slice was decoded.
@@ -68,8 +68,8 @@ pub(super) enum News {
     TileFix(u64, Option<Box<crate::memory::budget::Fix>>),
     /// The network's layers, for this key.
     Layers(u64, Arc<Layers>),
-    /// The lines that a search leaves.
-    LayerLines(Arc<Vec<Line>>),
+    /// The lines that a search leaves, for this key.
+    LayerLines(u64, Arc<Vec<Line>>),
     /// A run ended; the error is a sentence, or nothing when it was cancelled.
     Ran(Box<Document>, Result<Box<RunResult>, Option<String>>),
 }
@@ -195,6 +195,19 @@ impl State {
                     let _closed = out.send(saved("Result saved", &path, done));
                 });
             }
+            JobRequest::SaveManifest(path) => {
+                let Some(model) = self.network.model() else {
+                    return;
+                };
+                self.spawn(Kind::Other, "Save manifest", move |_, out| {
+                    let done = model.manifest_text().map_err(|e| e.to_string());
+                    let done = done.and_then(|text| {
+                        super::files::write_whole("manifest", &path, text.as_bytes())
+                    });
+                    let title = "Manifest saved: open the network again once it is changed";
+                    let _closed = out.send(saved(title, &path, done));
+                });
+            }
             JobRequest::SaveVolume(path) => {
                 let Some(volume) = self.whole_volume() else {
                     return;
@@ -210,9 +223,12 @@ impl State {
                 });
             }
             JobRequest::Report(path) => self.start_report(&path),
-            JobRequest::Open(path) => self.spawn(Kind::Other, "Open", move |_, out| {
-                let _closed = out.send(super::open::what_is(path));
-            }),
+            JobRequest::Open(path) => {
+                let model = self.network.model();
+                self.spawn(Kind::Other, "Open", move |_, out| {
+                    let _closed = out.send(super::open::what_is(path, model.as_deref()));
+                });
+            }
             JobRequest::SavePlan(path, document) => {
                 self.spawn(Kind::Other, "Save plan", move |_, out| {
                     let text = serde_json::to_vec_pretty(&document).unwrap_or_default();

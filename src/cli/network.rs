@@ -103,7 +103,7 @@ fn describe(model: &Model, facts: &network::Facts) -> Map<String, Value> {
         "configurations": model.about.configurations,
         "configuration": model.about.chosen,
         "manifest": manifest(model),
-        "notes": model.about.notes,
+        "notes": model.about.lines(),
         "published_target_gb": network::nnunet::published_target_gb(&g.name),
     });
     match value {
@@ -215,7 +215,7 @@ fn print(model: &Model, facts: &network::Facts, object: &Map<String, Value>) {
     if let Some(flops) = object["flops"].as_u64() {
         say("flops", format!("{:.1} GFLOP", flops as f64 / 1e9));
     }
-    for note in &model.about.notes {
+    for note in &model.about.lines() {
         output::warn(note);
     }
     for u in &facts.unsupported {

@@ -14,6 +14,103 @@ pub enum ManifestSource {
     Proposed,
 }
 
+/// A part of the manifest that is told or guessed by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// `input.axes`.
+    Axes,
+    /// `input.orientation`.
+    Orientation,
+    /// `input.spacing_mm`.
+    Spacing,
+    /// `input.intensity`.
+    Intensity,
+    /// `input.divisible_by`.
+    Padding,
+    /// `windows.roi_size`.
+    Roi,
+    /// `windows.overlap`.
+    Overlap,
+    /// `windows.blend` with its width.
+    Blend,
+    /// `windows.layout`.
+    Layout,
+    /// `output`.
+    Output,
+}
+
+impl Field {
+    /// All of them, in the order of the file.
+    pub const ALL: [Self; 10] = [
+        Self::Axes,
+        Self::Orientation,
+        Self::Spacing,
+        Self::Intensity,
+        Self::Padding,
+        Self::Roi,
+        Self::Overlap,
+        Self::Blend,
+        Self::Layout,
+        Self::Output,
+    ];
+
+    /// In words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Axes => "axes",
+            Self::Orientation => "orientation",
+            Self::Spacing => "spacing",
+            Self::Intensity => "intensity",
+            Self::Padding => "padding",
+            Self::Roi => "windows",
+            Self::Overlap => "overlap",
+            Self::Blend => "blend",
+            Self::Layout => "layout",
+            Self::Output => "outputs",
+        }
+    }
+}
+
+/// Whether what is opened says a field's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It does.
+    Told,
+    /// It does not: somebody who knows the network should look.
+    Guessed,
+}
+
+impl Origin {
+    /// In words.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Told => "told",
+            Self::Guessed => "guessed",
+        }
+    }
+}
+
+/// Where the value of a field comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The field.
+    pub field: Field,
+    /// Told or guessed.
+    pub origin: Origin,
+    /// By what, or why this value, in words.
+    pub why: String,
+}
+
+impl Reason {
+    pub(super) fn new(field: Field, origin: Origin, why: impl Into<String>) -> Self {
+        Self {
+            field,
+            origin,
+            why: why.into(),
+        }
+    }
+}
+
 /// Where a network came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
@@ -27,6 +124,8 @@ pub struct About {
     pub chosen: Option<String>,
     /// What differs from its makers' own program, what was left out, what was guessed and why.
     pub notes: Vec<String>,
+    /// Where each field of the manifest comes from; empty where a manifest file, a preset or nnU-Net's plans say all.
+    pub reasons: Vec<Reason>,
 }
 
 impl About {
@@ -37,6 +136,23 @@ impl About {
             manifest: ManifestSource::Translated,
             ..Self::default()
         }
+    }
+
+    /// The notes; where a manifest is proposed, the reason for each of its fields too.
+    pub fn lines(&self) -> Vec<String> {
+        let proposed = self.reasons.iter().filter(|_| self.needs_acceptance());
+        let reasons =
+            proposed.map(|r| format!("{} ({}): {}", r.field.name(), r.origin.word(), r.why));
+        self.notes.iter().cloned().chain(reasons).collect()
+    }
+
+    /// A manifest file was read in place of what was proposed or translated: what was guessed is guessed no more.
+    pub(super) fn is_written(&mut self) {
+        if self.needs_acceptance() {
+            self.notes.clear();
+        }
+        self.reasons.clear();
+        self.manifest = ManifestSource::Written;
     }
 
     /// Whether a run must wait until the manifest is accepted.

@@ -40,7 +40,7 @@ pub(crate) mod tensor_shapes;
 mod tree;
 pub mod weights;
 
-pub use about::{About, ManifestSource};
+pub use about::{About, Field, ManifestSource, Origin, Reason};
 pub use error::NetworkError;
 pub use facts::Facts;
 pub use graph::{Act, Graph, Node, Op, PadMode, Tensor, TensorId, TensorKind};
@@ -94,9 +94,10 @@ impl Model {
     /// The manifest as its file would write it, with the reasons for what was guessed as comments.
     pub fn manifest_text(&self) -> Result<String, NetworkError> {
         let mut text = String::new();
-        for note in &self.about.notes {
+        for line in self.about.lines() {
+            // One comment a line, whatever a file's own words hold.
             text.push_str("# ");
-            text.push_str(note);
+            text.push_str(&line.replace(['\n', '\r'], " "));
             text.push('\n');
         }
         text.push_str(&self.manifest.to_toml()?);
@@ -144,7 +145,7 @@ pub fn open_choice(model: &str, choice: &Choice) -> Result<Model, NetworkError> 
     }
     if let Some(path) = &choice.manifest {
         opened.manifest = Manifest::parse(&read_text("manifest", path)?, Some(path))?;
-        opened.about.manifest = ManifestSource::Written;
+        opened.about.is_written();
     }
     if let Some(source) = &choice.weights {
         opened.weights = Some(open_weights(&opened.graph, source)?);
@@ -214,7 +215,7 @@ fn open_file(model: &str, path: &Path, choice: &Choice) -> Result<Model, Network
             about: About {
                 kind: "ONNX".to_owned(),
                 manifest: ManifestSource::Proposed,
-                notes: proposed.notes,
+                reasons: proposed.reasons,
                 ..About::default()
             },
         }
@@ -222,11 +223,7 @@ fn open_file(model: &str, path: &Path, choice: &Choice) -> Result<Model, Network
     let beside = manifest_beside(model);
     if beside.exists() {
         opened.manifest = Manifest::parse(&read_text("manifest", &beside)?, Some(&beside))?;
-        if opened.about.manifest == ManifestSource::Proposed {
-            // What was guessed is guessed no more.
-            opened.about.notes.clear();
-        }
-        opened.about.manifest = ManifestSource::Written;
+        opened.about.is_written();
     }
     Ok(opened)
 }

@@ -1,6 +1,6 @@
 //! A manifest for a network that has none: what its shapes and names say, with the reason for each guess.
 
-use super::about::Translation;
+use super::about::{Field, Origin, Reason};
 use super::facts::{self, Facts};
 use super::graph::Graph;
 use super::manifest::{
@@ -9,9 +9,30 @@ use super::manifest::{
 };
 use super::shapes;
 
+/// A manifest with a reason for every field.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Proposal {
+    pub(super) manifest: Manifest,
+    pub(super) reasons: Vec<Reason>,
+}
+
+/// The reasons so far.
+#[derive(Default)]
+struct Reasons(Vec<Reason>);
+
+impl Reasons {
+    fn guess(&mut self, field: Field, why: impl Into<String>) {
+        self.0.push(Reason::new(field, Origin::Guessed, why));
+    }
+
+    fn told(&mut self, field: Field, why: impl Into<String>) {
+        self.0.push(Reason::new(field, Origin::Told, why));
+    }
+}
+
 /// The proposal for a graph. `fixed` is the spatial size that its file was exported at, in the tensor's order.
-pub(super) fn of(graph: &Graph, fixed: Option<&[usize]>) -> Translation {
-    let mut notes = Vec::new();
+pub(super) fn of(graph: &Graph, fixed: Option<&[usize]>) -> Proposal {
+    let mut reasons = Reasons::default();
     let from_nnunet = graph.nodes.iter().any(|n| {
         [
             "encoder/stages",
@@ -22,11 +43,22 @@ pub(super) fn of(graph: &Graph, fixed: Option<&[usize]>) -> Translation {
         .iter()
         .any(|part| n.name.contains(part))
     });
-    let axes = axes(from_nnunet, fixed, &mut notes);
-    let windows = windows(graph, axes, from_nnunet, fixed, &mut notes);
-    notes.push("intensity: nothing is done to the values, for the file does not say what its network was trained on; CT networks nearly always want HU scaled (scale-range or z-score)".to_owned());
-    notes.push("spacing and orientation: as stored, for the file does not say".to_owned());
-    let output = output(graph, &mut notes);
+    let axes = axes(from_nnunet, fixed, &mut reasons);
+    reasons.guess(
+        Field::Orientation,
+        "the file does not say how its training volumes lay",
+    );
+    reasons.guess(
+        Field::Spacing,
+        "the file does not say what its training volumes were resampled to",
+    );
+    reasons.guess(
+        Field::Intensity,
+        "the file does not say what it was trained on; CT networks nearly always want HU scaled (scale-range or z-score)",
+    );
+    reasons.told(Field::Padding, "the total stride of its layers");
+    let windows = windows(graph, axes, from_nnunet, fixed, &mut reasons);
+    let output = output(graph, &mut reasons);
     let manifest = Manifest {
         input: Input {
             axes,
@@ -35,35 +67,30 @@ pub(super) fn of(graph: &Graph, fixed: Option<&[usize]>) -> Translation {
         windows,
         output,
     };
-    Translation { manifest, notes }
+    Proposal {
+        manifest,
+        reasons: reasons.0,
+    }
 }
 
-fn axes(from_nnunet: bool, fixed: Option<&[usize]>, notes: &mut Vec<String>) -> Axes {
-    if from_nnunet {
-        notes.push("axes: zyx, for its layers are named as nnU-Net's".to_owned());
-        return Axes::Zyx;
-    }
-    match fixed {
-        Some([a, b, c]) if b == c && a < b => {
-            notes.push(format!(
-                "axes: zyx, for its size {a} x {b} x {c} has the odd one first, as slices are"
-            ));
-            Axes::Zyx
-        }
-        Some([a, b, c]) if a == b && c < b => {
-            notes.push(format!(
-                "axes: xyz, for its size {a} x {b} x {c} has the odd one last, as slices are"
-            ));
-            Axes::Xyz
-        }
-        _ => {
-            notes.push(
-                "axes: xyz (MONAI's order), for nothing says otherwise; nnU-Net's is zyx"
-                    .to_owned(),
-            );
-            Axes::Xyz
-        }
-    }
+fn axes(from_nnunet: bool, fixed: Option<&[usize]>, reasons: &mut Reasons) -> Axes {
+    let (axes, why) = match fixed {
+        _ if from_nnunet => (Axes::Zyx, "its layers are named as nnU-Net's".to_owned()),
+        Some([a, b, c]) if b == c && a < b => (
+            Axes::Zyx,
+            format!("its size {a} x {b} x {c} has the odd one first, as slices are"),
+        ),
+        Some([a, b, c]) if a == b && c < b => (
+            Axes::Xyz,
+            format!("its size {a} x {b} x {c} has the odd one last, as slices are"),
+        ),
+        _ => (
+            Axes::Xyz,
+            "MONAI's order, for nothing says otherwise; nnU-Net's is zyx".to_owned(),
+        ),
+    };
+    reasons.guess(Field::Axes, why);
+    axes
 }
 
 fn windows(
@@ -71,10 +98,10 @@ fn windows(
     axes: Axes,
     from_nnunet: bool,
     fixed: Option<&[usize]>,
-    notes: &mut Vec<String>,
+    reasons: &mut Reasons,
 ) -> Windows {
     let roi = if let Some([a, b, c]) = fixed {
-        notes.push("windows: of the size that the file was exported at".to_owned());
+        reasons.told(Field::Roi, "the size that the file was exported at");
         axes.reorder([*a, *b, *c])
     } else {
         let stride = facts::total_stride(graph).unwrap_or_default();
@@ -82,22 +109,30 @@ fn windows(
             let s = stride.get(axis).copied().unwrap_or(1).max(1);
             128usize.next_multiple_of(s)
         };
-        notes.push("windows: 128 voxels or the next multiple of the total stride, for the file leaves its size open".to_owned());
+        reasons.guess(
+            Field::Roi,
+            "128 voxels or the next multiple of the total stride: the file leaves its size open",
+        );
         axes.reorder([size(0), size(1), size(2)])
     };
-    let (overlap, blend, layout) = if from_nnunet {
-        (0.5, BlendMode::Gaussian, WindowLayout::Nnunet)
+    let (overlap, blend, layout, whose) = if from_nnunet {
+        (
+            0.5,
+            BlendMode::Gaussian,
+            WindowLayout::Nnunet,
+            "the default of nnU-Net",
+        )
     } else {
-        (0.25, BlendMode::Constant, WindowLayout::Monai)
+        (
+            0.25,
+            BlendMode::Constant,
+            WindowLayout::Monai,
+            "the default of MONAI's sliding window",
+        )
     };
-    notes.push(format!(
-        "overlap {overlap}: the default of {}",
-        if from_nnunet {
-            "nnU-Net"
-        } else {
-            "MONAI's sliding window"
-        }
-    ));
+    for field in [Field::Overlap, Field::Blend, Field::Layout] {
+        reasons.guess(field, whose);
+    }
     Windows {
         roi_size: roi.map(|n| i64::try_from(n).unwrap_or(i64::MAX)),
         overlap: Overlap::All(overlap),
@@ -120,10 +155,11 @@ fn heads(graph: &Graph) -> Option<(Vec<usize>, Facts)> {
     Some((channels, facts))
 }
 
-fn output(graph: &Graph, notes: &mut Vec<String>) -> Output {
+fn output(graph: &Graph, reasons: &mut Reasons) -> Output {
     let Some((channels, facts)) = heads(graph) else {
-        notes.push(
-            "outputs: kept as they are, for their shapes are known at one size only".to_owned(),
+        reasons.guess(
+            Field::Output,
+            "their shapes are known at one size only, so they are kept as they are",
         );
         return Output::None;
     };
@@ -137,7 +173,7 @@ fn output(graph: &Graph, notes: &mut Vec<String>) -> Output {
     if let [classes] = channels.as_slice()
         && full(0)
     {
-        notes.push(format!("outputs: a segmentation, for the one output is as large as the input and has {classes} channel(s); name its labels"));
+        reasons.guess(Field::Output, format!("the one output is as large as the input and has {classes} channel(s), as a segmentation's; name its labels"));
         let labels = match classes {
             1 => vec!["background".to_owned(), "class 1".to_owned()],
             _ => (0..*classes)
@@ -160,10 +196,10 @@ fn output(graph: &Graph, notes: &mut Vec<String>) -> Output {
         && second
             .iter()
             .all(|c| Some(c) == second.first() && c.is_multiple_of(sides));
-    notes.push(if boxes {
-        format!("outputs: kept as they are; they look like a RetinaNet's heads on {} levels, but anchors are not in the file: write [output] kind = \"retinanet\" with its anchors", n / 2)
+    reasons.guess(Field::Output, if boxes {
+        format!("they look like a RetinaNet's heads on {} levels, but anchors are not in the file: write [output] kind = \"retinanet\" with its anchors", n / 2)
     } else {
-        format!("outputs: kept as they are, for {n} outputs of {channels:?} channels are no kind that is known")
+        format!("{n} outputs of {channels:?} channels are no kind that is known")
     });
     Output::None
 }
@@ -178,7 +214,10 @@ mod tests {
         let of_preset = |name: &str, fixed: Option<Vec<usize>>| {
             let graph = preset::load(name).unwrap().graph;
             let t = of(&graph, fixed.as_deref());
-            (t.manifest, t.notes.join("\n"))
+            let fields: Vec<Field> = t.reasons.iter().map(|r| r.field).collect();
+            assert_eq!(fields, Field::ALL, "each field has its reason");
+            let whys: Vec<&str> = t.reasons.iter().map(|r| r.why.as_str()).collect();
+            (t.manifest, whys.join("\n"))
         };
         let (m, notes) = of_preset("nnunet-3d-6stage", Some(vec![64, 128, 128]));
         assert_eq!(m.input.axes, Axes::Zyx);

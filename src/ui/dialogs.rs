@@ -61,6 +61,9 @@ fn ask(dialog: &Dialog) -> Option<PathBuf> {
     if let Some((name, ending)) = dialog.suggestion() {
         window = window.set_file_name(name).add_filter(ending, &[ending]);
     }
+    if let Some(folder) = dialog.folder() {
+        window = window.set_directory(folder);
+    }
     let handle = match dialog {
         Dialog::OpenFolder => pollster(window.pick_folder()),
         Dialog::OpenFile | Dialog::OpenNetwork | Dialog::OpenWeights => {
@@ -109,16 +112,11 @@ pub(super) fn dropped(ui: &Ui, out: &mut Vec<Command>) {
 pub(super) struct MaskedPicture {
     path: PathBuf,
     frame: u8,
-    pub(super) names_were_shown: bool,
 }
 
 impl MaskedPicture {
-    pub(super) const fn new(path: PathBuf, names_were_shown: bool) -> Self {
-        Self {
-            path,
-            frame: 0,
-            names_were_shown,
-        }
+    pub(super) const fn new(path: PathBuf) -> Self {
+        Self { path, frame: 0 }
     }
 
     /// One frame more; true once the picture is taken and names may come back.

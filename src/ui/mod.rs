@@ -6,6 +6,7 @@ pub mod fonts;
 pub mod gpu;
 mod keys;
 pub mod kit;
+mod manifest;
 pub mod paint;
 mod palette;
 mod plan;
@@ -193,8 +194,7 @@ impl Window {
         match effect {
             Effect::OpenDialog(dialog) => self.dialogs.open(ctx, dialog),
             Effect::Screenshot(path) => {
-                let shown = !std::mem::replace(&mut self.state.settings.mask_identity, true);
-                self.picture = Some(dialogs::MaskedPicture::new(path, shown));
+                self.picture = Some(dialogs::MaskedPicture::new(path));
                 ctx.request_repaint();
             }
             Effect::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
@@ -293,8 +293,8 @@ impl eframe::App for Window {
         if let Some(picture) = &mut self.picture
             && picture.step(ctx)
         {
-            self.state.settings.mask_identity = !picture.names_were_shown;
             self.picture = None;
+            self.send(ctx, Command::PictureTaken);
         }
         let wanted = kind(self.state.settings.theme);
         if Theme::of(ctx).kind != wanted {

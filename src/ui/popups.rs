@@ -1,7 +1,7 @@
 //! What opens on top of the window: palette, key sheet, jobs, messages, warnings, settings, about.
 
 use super::theme::{Theme, size};
-use super::{Cx, fonts, kit, paint, palette, study_pages};
+use super::{Cx, fonts, kit, manifest, paint, palette, study_pages};
 use crate::app::keys::System;
 use crate::app::{Command, Menu, Popup, Severity, Theme as Palette, table};
 use eframe::egui::{self, Align2, Frame, Margin, Rect, Sense, Ui, vec2};
@@ -35,6 +35,7 @@ pub(super) fn show(ui: &Ui, cx: &mut Cx<'_>) {
             Popup::Messages => messages(ui, cx, &t),
             Popup::Warnings => study_pages::list(ui, cx),
             Popup::SeriesDetails => study_pages::details(ui, cx),
+            Popup::Manifest => manifest::show(ui, cx),
             Popup::Settings => settings(ui, cx),
             Popup::About => about(ui),
         }

@@ -212,7 +212,7 @@ fn chips(ui: &Ui, rect: Rect, cx: &mut Cx<'_>) -> f32 {
     if r.clicked() {
         cx.send(Command::ShowMessages);
     }
-    let (text, color) = if cx.state.settings.mask_identity {
+    let (text, color) = if cx.state.identity_masked() {
         ("Identity masked", t.text)
     } else {
         ("Identity shown", t.tight)

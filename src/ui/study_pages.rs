@@ -10,19 +10,19 @@ use eframe::egui::{self, Align, Align2, Rect, Sense, Ui, vec2};
 #[derive(Default)]
 pub(super) struct List {
     text: String,
-    key: Option<(u64, usize, String)>,
+    key: Option<([u64; 3], usize, String)>,
     all: Vec<Finding>,
     shown: Vec<usize>,
 }
 
 /// How wide a page may be on this screen.
-fn room(ui: &Ui, most: egui::Vec2) -> egui::Vec2 {
+pub(super) fn room(ui: &Ui, most: egui::Vec2) -> egui::Vec2 {
     let screen = ui.ctx().content_rect().size();
     most.min(screen - vec2(64.0, 96.0))
 }
 
 /// Title at the left, buttons at the right; the place of each button, counted from the right.
-fn title(ui: &mut Ui, text: &str, width: f32) -> Rect {
+pub(super) fn title(ui: &mut Ui, text: &str, width: f32) -> Rect {
     ui.set_width(width);
     let t = Theme::of(ui.ctx());
     let (area, _) = ui.allocate_exact_size(vec2(width, 44.0), Sense::hover());
@@ -97,7 +97,8 @@ pub(super) fn list(ui: &mut Ui, cx: &mut Cx<'_>) {
             t.secondary,
         );
     }
-    rows(ui, &cx.local.list, most, &t);
+    let masked = cx.state.view.taking_picture;
+    rows(ui, &cx.local.list, most, masked, &t);
 }
 
 fn findings_help(cx: &Cx<'_>) -> bool {
@@ -122,10 +123,10 @@ fn refresh(cx: &mut Cx<'_>) {
         cx.local.list = List::default();
         return;
     };
-    let generation = match (&study.volume, study.series.len()) {
-        (Some(v), _) => v.generation,
-        (None, n) => n as u64,
-    };
+    let volume = study.volume.as_ref().map_or(0, |v| v.generation);
+    let chosen = |s: &crate::app::SeriesItem| Some(&s.reference) == study.chosen.as_ref();
+    let chosen = study.series.iter().position(chosen).map_or(0, |i| i + 1);
+    let generation = [study.generation, volume, chosen as u64];
     let told = study.skipped.len() + (study.warnings().len() << 32);
     let list = &mut cx.local.list;
     let key = (generation, told, list.text.clone());
@@ -197,7 +198,8 @@ fn columns(width: f32) -> [(f32, f32); 6] {
     })
 }
 
-fn rows(ui: &mut Ui, list: &List, most: egui::Vec2, t: &Theme) {
+/// The table; file names may hold a patient's, so a picture of the window shows none (`masked`).
+fn rows(ui: &mut Ui, list: &List, most: egui::Vec2, masked: bool, t: &Theme) {
     let at = columns(most.x);
     let cell = |area: Rect, i: usize| {
         let (x, w) = at[i];
@@ -247,7 +249,19 @@ fn rows(ui: &mut Ui, list: &List, most: egui::Vec2, t: &Theme) {
                 .filter_map(|&i| list.all.get(i))
             {
                 let (area, _) = ui.allocate_exact_size(vec2(most.x, size::ROW), Sense::hover());
-                let texts = [&f.what, &f.file, &f.slice, &f.found, &f.expected, &f.note];
+                let file = if masked && !f.file.is_empty() {
+                    "masked"
+                } else {
+                    &f.file
+                };
+                let texts = [
+                    f.what.as_str(),
+                    file,
+                    &f.slice,
+                    &f.found,
+                    &f.expected,
+                    &f.note,
+                ];
                 for (i, text) in texts.into_iter().enumerate().filter(|(_, t)| !t.is_empty()) {
                     let (font, color) = if i == 0 {
                         (fonts::body(), t.secondary)

@@ -133,6 +133,21 @@ pub(super) fn save() -> Vec<CommandInfo> {
         .when(why::no_result),
         now(
             M,
+            Command::SaveManifestDialog,
+            "Save manifest\u{2026}",
+            "Beside the network, where it can be changed and is read when the network is opened.",
+        )
+        .when(why::no_manifest_file),
+        typed(
+            M,
+            "SaveManifestTo",
+            "Save manifest to path",
+            "network.voxfit.toml",
+            |t, _| parse::path(t).map(Command::SaveManifestTo),
+        )
+        .when(why::no_network),
+        now(
+            M,
             Command::ExportVolumeDialog,
             "Export volume\u{2026}",
             "The loaded volume as NIfTI.",
@@ -160,6 +175,14 @@ pub(super) fn save() -> Vec<CommandInfo> {
             "voxfit.png",
             |t, _| parse::path(t).map(Command::ScreenshotTo),
         ),
+        now(
+            M,
+            Command::PictureTaken,
+            "End a screenshot",
+            "Names are shown again, if they were; it ends by itself.",
+        )
+        .palette_only()
+        .when(why::no_picture),
         now(M, Command::CloseStudy, "Close study", "Keeps the plan.").when(why::no_study),
         now(M, Command::Quit, "Quit", "Leaves the program.").key(Chord::ctrl(c('Q'))),
     ]

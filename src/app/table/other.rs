@@ -26,6 +26,13 @@ pub(super) fn run() -> Vec<CommandInfo> {
         typed(M, "CancelJob", "Cancel job", "1", parse::cancel_job).when(why::no_jobs),
         now(
             M,
+            Command::ShowManifest,
+            "Manifest of the network",
+            "How a volume becomes its input: each field with its value, told or guessed.",
+        )
+        .when(why::no_network),
+        now(
+            M,
             Command::AcceptManifest,
             "Accept the proposed manifest",
             "For a network that does not say how a volume becomes its input.",

@@ -2,6 +2,7 @@
 
 mod config;
 mod expression;
+mod reasons;
 #[cfg(test)]
 mod tests;
 mod transforms;
@@ -87,6 +88,7 @@ pub(super) fn open(folder: &Path) -> Result<Model, NetworkError> {
         about.manifest = ManifestSource::Proposed;
     }
     about.notes = notes;
+    about.reasons = reasons::of(&around, &translation.manifest, understood);
     Ok(Model {
         graph,
         manifest: translation.manifest,

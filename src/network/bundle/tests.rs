@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::network::manifest::{Axes, BlendMode, Intensity, Orientation, Output};
-use crate::network::{Choice, facts, naive, open_choice};
+use crate::network::{Choice, Field, Origin, facts, naive, open_choice};
 use serde_json::json;
 
 fn bundle(files: &[(&str, String)]) -> tempfile::TempDir {
@@ -296,6 +296,12 @@ fn steps_that_are_not_known_are_listed_and_the_manifest_waits_to_be_accepted() {
         !notes.contains("RandFlipd"),
         "a step of the label is none of the image: {notes}"
     );
+    let reasons = &model.about.reasons;
+    let fields: Vec<Field> = reasons.iter().map(|r| r.field).collect();
+    assert_eq!(fields, Field::ALL, "each field has its reason");
+    let of = |field| reasons.iter().find(|r| r.field == field).unwrap();
+    assert_eq!(of(Field::Spacing).origin, Origin::Told);
+    assert!(of(Field::Spacing).why.contains("Spacingd"));
 }
 
 #[test]

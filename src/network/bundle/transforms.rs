@@ -416,6 +416,11 @@ fn call<'a>(around: &'a Around, name: &str) -> Option<Tree<'a>> {
         .map(|v| Tree::new(v, "detector"))
 }
 
+/// Whether the detector is told how to lay windows.
+pub(super) fn sets_windows(around: &Around) -> bool {
+    call(around, "set_sliding_window_inferer").is_some()
+}
+
 fn detector_windows(around: &Around, notes: &mut Vec<String>) -> Result<Windows, String> {
     if let Some(setter) = call(around, "set_sliding_window_inferer") {
         return sliding(&setter, 0.5);

@@ -89,7 +89,11 @@ impl Upload {
         if plane == 0 || volume.extent != self.extent {
             return false;
         }
-        let mut budget = (BYTES_A_FRAME / (plane * 2)).max(1);
+        let each = match &volume.voxels {
+            Voxels::I16(_) => 2,
+            Voxels::F32(_) => 4,
+        };
+        let mut budget = (BYTES_A_FRAME / (plane * each)).max(1);
         while budget > 0 && self.left > 0 {
             let Some(k) = self.nearest(around) else { break };
             let range = k * plane..(k + 1) * plane;

@@ -20,7 +20,7 @@ const PRESETS: [&str; 4] = ["demo", "demo-norm", "nnunet-3d-6stage", "monai-lung
 
 /// Draws the form.
 pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
-    let foot = if cx.state.why_not_run().is_some() {
+    let foot = if cx.state.why_not_run().is_some() || cx.state.manifest_waits() {
         98.0
     } else {
         48.0
@@ -119,6 +119,9 @@ fn network(ui: &mut Ui, cx: &mut Cx<'_>) {
         for line in lines {
             under(ui, &line);
         }
+        if cx.state.manifest_waits() {
+            waiting(ui, cx, rect.left());
+        }
         let word = if cx.state.view.layers_open {
             "Hide layers"
         } else {
@@ -134,6 +137,24 @@ fn network(ui: &mut Ui, cx: &mut Cx<'_>) {
         if kit::text_button(ui, at, word).clicked() {
             cx.send(Command::ShowLayers);
         }
+    }
+}
+
+/// Says that the manifest is proposed, and opens it.
+fn waiting(ui: &mut Ui, cx: &mut Cx<'_>, left: f32) {
+    let t = Theme::of(ui.ctx());
+    let (line, _) = ui.allocate_exact_size(vec2(ui.available_width(), 20.0), Sense::hover());
+    let at = pos2(left + 5.0, line.center().y);
+    paint::mark(ui.painter(), at, 10.0, paint::Mark::Triangle, t.tight);
+    let word = "Manifest: proposed, read it";
+    let wide = ui
+        .painter()
+        .layout_no_wrap(word.to_owned(), fonts::caption(), t.text)
+        .size()
+        .x;
+    let at = pos2(left + 18.0 + wide, line.center().y);
+    if kit::text_button(ui, at, word).clicked() {
+        cx.send(Command::ShowManifest);
     }
 }
 

@@ -139,6 +139,8 @@ fn run_row(ui: &mut Ui, cx: &mut Cx<'_>) {
     let why = cx.state.why_not_run();
     if let Some(text) = &why {
         kit::caption(ui, &format!("Run: {text}"));
+    } else if cx.state.manifest_waits() {
+        kit::caption(ui, "Run: shows the proposed manifest first, to be accepted");
     }
     let (area, _) = ui.allocate_exact_size(vec2(ui.available_width(), 40.0), Sense::hover());
     let width = (area.width() - 24.0 - 16.0) / 3.0;

@@ -200,7 +200,7 @@ fn small_picture(ui: &Ui, cx: &mut Cx<'_>, rect: Rect, item: &SeriesItem) -> Rec
 /// The patient's name while it may be shown, else what the series is called.
 fn name_of(cx: &Cx<'_>, item: &SeriesItem) -> String {
     match &item.patient_name {
-        Some(name) if !cx.state.settings.mask_identity && !name.is_empty() => name.clone(),
+        Some(name) if !cx.state.identity_masked() && !name.is_empty() => name.clone(),
         _ if item.description.is_empty() => item.subject.clone(),
         _ => item.description.clone(),
     }

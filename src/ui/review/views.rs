@@ -142,7 +142,7 @@ fn scene<'a>(
     let hidden = view.overlays_hidden;
     let shows = |l| view.draws(l);
     let item = state.study.as_ref().and_then(|s| s.selected());
-    let subject = match (item, state.settings.mask_identity) {
+    let subject = match (item, state.identity_masked()) {
         (Some(i), true) => format!("{} (masked)", i.subject),
         (Some(i), false) => i.patient_name.clone().unwrap_or_else(|| i.subject.clone()),
         (None, _) => String::new(),
