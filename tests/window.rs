@@ -325,3 +325,22 @@ fn a_proposed_manifest_is_read_and_accepted_before_the_first_run() {
     assert!(!s.manifest_waits());
     assert!(s.run.is_some() || s.outcome.is_some(), "{:?}", s.messages);
 }
+
+#[test]
+fn a_memory_limit_is_typed_in_gib_and_taken_away_again() {
+    let mut h = window();
+    h.step();
+    send(&mut h, Command::SetNetwork("preset:demo".to_owned()));
+    wait(&mut h, "the network", |s| s.network.info().is_some());
+    send(&mut h, Command::ShowWorkspace(Workspace::Plan));
+    let field = h.get_by_label("Memory limit in GiB");
+    field.focus();
+    h.step();
+    h.get_by_label("Memory limit in GiB").type_text("1.5");
+    h.step();
+    h.step();
+    let limit = h.state().state().document.memory_limit;
+    assert_eq!(limit, Some(voxfit::units::Bytes::mib(1536)));
+    send(&mut h, Command::SetMemoryLimit(None));
+    h.check_accessibility();
+}

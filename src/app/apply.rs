@@ -328,15 +328,21 @@ impl State {
     }
 
     fn set_network(&mut self, model: String) -> Effects {
+        // Those that the program was started with go to its first network.
+        let weights = if self.asked.plan {
+            self.asked.weights.clone()
+        } else {
+            self.asked.weights.take()
+        };
         self.change(|d| {
             d.network = Some(model.clone());
-            d.weights = None;
+            d.weights.clone_from(&weights);
         });
         self.accepted_manifest = None;
         self.take_windows_of_network = true;
         vec![Effect::Start(JobRequest::Network {
             model,
-            weights: None,
+            weights,
             take_windows: true,
         })]
     }

@@ -5,7 +5,7 @@ use super::document::{Document, SeriesRef};
 use super::effect::{Effect, JobRequest};
 use super::settings::{Recent, RecentKind};
 use super::source::{LoadedSeries, Scanned, SeriesSource};
-use super::state::{NetworkState, Outcome, Severity, State};
+use super::state::{Asked, NetworkState, Outcome, Severity, State};
 use super::study::{FreshSlice, StudyState, VolumeState};
 use super::work::{Kind, News, Running};
 use crate::exchange::result::RunResult;
@@ -92,6 +92,10 @@ impl State {
                 debug_assert!(effects.is_empty(), "only jobs follow from opening");
             }
             News::Plan(path, document) => self.take_plan(path, *document),
+            News::NoPlan(e) => {
+                self.asked = Asked::default();
+                self.say(Severity::Error, "The plan cannot be read", e);
+            }
             News::Result(result, same) => self.take_result(*result, same),
             News::Scanned(Ok(scanned)) => self.take_scan(scanned),
             News::Scanned(Err(e)) => {
@@ -140,7 +144,15 @@ impl State {
         }
     }
 
-    fn take_plan(&mut self, path: std::path::PathBuf, document: Document) {
+    fn take_plan(&mut self, path: std::path::PathBuf, mut document: Document) {
+        let asked = std::mem::take(&mut self.asked);
+        if asked.network.is_some() && asked.network != document.network {
+            document.network = asked.network;
+            document.weights = None;
+        }
+        document.weights = asked.weights.or(document.weights);
+        // The plan has windows of its own, whatever network is still being read.
+        self.take_windows_of_network = false;
         let effects = self.go_to_new(document);
         for e in effects {
             if let Effect::Start(request) = e {

@@ -61,7 +61,7 @@ pub(super) fn what_is(path: PathBuf, model: Option<&Model>) -> News {
 fn plan(path: PathBuf) -> News {
     match super::files::read_plan(&path) {
         Ok(document) => News::Plan(path, Box::new(document)),
-        Err(e) => News::Said(Severity::Error, "The plan cannot be read".to_owned(), e),
+        Err(e) => News::NoPlan(e),
     }
 }
 

@@ -130,6 +130,22 @@ pub(super) fn memory_limit(text: &str, _: &State) -> Parsed {
     bytes(text).map(|b| Command::SetMemoryLimit(Some(b)))
 }
 
+/// A memory limit as typed into a field in GiB: a number, or as `--memory-limit` takes it; empty or "none" for no limit.
+pub fn gib_limit(text: &str) -> Result<Option<Bytes>, String> {
+    let t = text.trim();
+    let limit = match t {
+        "" | "none" | "-" => return Ok(None),
+        _ if t.bytes().all(|b| b.is_ascii_digit() || b == b'.') => bytes(&format!("{t} GiB")),
+        _ => bytes(t),
+    };
+    match limit {
+        Ok(Bytes(0)) | Err(_) => Err(format!(
+            "a limit is a number of GiB above 0 such as 3.6, or empty for none; found \"{t}\""
+        )),
+        Ok(limit) => Ok(Some(limit)),
+    }
+}
+
 /// Bytes as typed: a count, or a number with KiB, MiB or GiB.
 pub fn bytes(text: &str) -> Result<Bytes, String> {
     let wrong = || format!("a memory size is a number of bytes or such as 8 GiB; found \"{text}\"");
@@ -312,6 +328,11 @@ mod tests {
         assert_eq!(bytes("123").unwrap(), Bytes(123));
         assert!(bytes("8 GB").unwrap_err().contains("8 GB"));
         assert!(bytes("-1").is_err());
+        assert_eq!(gib_limit(" 1.5 "), Ok(Some(Bytes::mib(1536))));
+        assert_eq!(gib_limit("512 MiB"), Ok(Some(Bytes::mib(512))));
+        assert_eq!(gib_limit(""), Ok(None));
+        assert!(gib_limit("0").unwrap_err().contains("above 0"));
+        assert!(gib_limit("much").is_err());
     }
 
     #[test]

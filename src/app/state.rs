@@ -178,6 +178,17 @@ pub struct Startup {
     pub demo: bool,
 }
 
+/// What was asked for at the start and has not been laid over a plan or a network yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked {
+    /// A plan file was named too and is still being read.
+    pub(super) plan: bool,
+    /// MODEL in place of the plan's.
+    pub(super) network: Option<String>,
+    /// Weights for the first network.
+    pub(super) weights: Option<String>,
+}
+
 /// The program's state.
 #[derive(Debug)]
 pub struct State {
@@ -216,6 +227,7 @@ pub struct State {
     pub(super) fresh_slices: Vec<FreshSlice>,
     pub(super) network_generation: u64,
     pub(super) take_windows_of_network: bool,
+    pub(super) asked: Asked,
     /// The proposed manifest that was accepted, and the network that it is for.
     pub(super) accepted_manifest: Option<(String, network::Manifest)>,
 }
@@ -248,6 +260,7 @@ impl State {
             fresh_slices: Vec::new(),
             network_generation: 0,
             take_windows_of_network: false,
+            asked: Asked::default(),
             accepted_manifest: None,
         };
         state.document.cards = state
@@ -267,8 +280,14 @@ impl State {
         state
     }
 
-    /// The commands that a start with arguments sends, in order.
-    pub fn startup_commands(startup: &Startup) -> Vec<Command> {
+    /// Takes in how the window starts and returns the commands to send, in order.
+    pub fn begin(&mut self, startup: &Startup) -> Vec<Command> {
+        // Plans and paths are looked at on threads: what was asked for beside them is laid over what they turn out to be.
+        self.asked = Asked {
+            plan: startup.plan.is_some(),
+            network: startup.network.clone().filter(|_| startup.plan.is_some()),
+            weights: startup.weights.clone(),
+        };
         let mut out = vec![Command::ProbeEngines];
         if let Some(plan) = &startup.plan {
             out.push(Command::Open(plan.clone()));
@@ -278,12 +297,6 @@ impl State {
         }
         out.extend(startup.paths.iter().cloned().map(Command::Open));
         out.extend(startup.network.clone().map(Command::SetNetwork));
-        out.extend(
-            startup
-                .weights
-                .clone()
-                .map(|w| Command::SetWeights(Some(w))),
-        );
         out.extend(startup.workspace.map(Command::ShowWorkspace));
         out
     }

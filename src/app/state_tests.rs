@@ -1,9 +1,10 @@
 //! What a user would notice: undo, stale results, keys that say why not, a study that opens, plans and runs without a window.
 
 use super::command::Command;
+use super::document::Document;
 use super::effect::{Dialog, Effect, JobRequest};
 use super::settings::SettingsDir;
-use super::state::{NetworkState, Severity, State};
+use super::state::{NetworkState, Severity, Startup, State};
 use super::view::{Popup, Workspace};
 use crate::geometry::{Extent, Plane};
 use crate::jobs::Waker;
@@ -369,4 +370,48 @@ fn a_result_of_another_network_is_stale() {
     assert!(s.stale().is_empty(), "{:?}", s.stale());
     s.take_result(result, false);
     assert!(s.stale().iter().any(|w| w.starts_with("network was demo")));
+}
+
+#[test]
+fn weights_that_the_window_is_started_with_go_to_the_network_whatever_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = dir.path().join("a.voxplan");
+    let document = Document {
+        network: Some("preset:demo-norm".to_owned()),
+        ..Document::default()
+    };
+    std::fs::write(&plan, serde_json::to_vec(&document).unwrap()).unwrap();
+    let weights = Some("seeded:1".to_owned());
+    let named = |network: Option<&str>| network.map(str::to_owned);
+    for (paths, network, plan, expected) in [
+        (vec![], Some("preset:demo"), None, "preset:demo"),
+        (vec!["preset:demo".into()], None, None, "preset:demo"),
+        (vec![], None, Some(plan.clone()), "preset:demo-norm"),
+        (
+            vec![],
+            Some("preset:demo"),
+            Some(plan.clone()),
+            "preset:demo",
+        ),
+    ] {
+        let mut s = fresh();
+        let startup = Startup {
+            paths,
+            network: named(network),
+            weights: weights.clone(),
+            plan,
+            ..Startup::default()
+        };
+        for command in s.begin(&startup) {
+            s.dispatch(command);
+        }
+        assert!(s.settle(LONG));
+        assert_eq!(s.document.network.as_deref(), Some(expected));
+        assert_eq!(s.document.weights, weights, "{startup:?}");
+        assert!(s.network.info().unwrap().model.weights.is_some());
+        // They were for the first network only.
+        s.dispatch(Command::SetNetwork("preset:demo".to_owned()));
+        assert!(s.settle(LONG));
+        assert_eq!(s.document.weights, None);
+    }
 }

@@ -48,6 +48,8 @@ pub(super) enum News {
     Then(Command),
     /// A plan file was read.
     Plan(PathBuf, Box<Document>),
+    /// A plan file cannot be read, with the sentence that says why.
+    NoPlan(String),
     /// A result file was read, and whether the network of the plan made it.
     Result(Box<RunResult>, bool),
     /// A study was looked through.

@@ -60,7 +60,7 @@ pub(super) struct OpenArgs {
     /// A network: a file or preset:NAME.
     #[arg(long)]
     model: Option<String>,
-    /// F.safetensors or seeded:N.
+    /// F.safetensors or seeded:N, for the network of --model, of the plan or among the paths.
     #[arg(long)]
     weights: Option<String>,
     /// A plan file.

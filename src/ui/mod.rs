@@ -92,6 +92,8 @@ struct Local {
     /// Pointer readout of the status bar.
     scale_text: String,
     size_text: String,
+    /// Why the memory limit that is being typed cannot be taken.
+    limit_wrong: Option<String>,
     draw_problem: Option<String>,
     /// The volume whose yellow strip was closed.
     strip_closed: Option<u64>,
@@ -117,6 +119,7 @@ impl Local {
             status_hint: "",
             scale_text: String::new(),
             size_text: "512\u{d7}512\u{d7}192".to_owned(),
+            limit_wrong: None,
             draw_problem: None,
             strip_closed: None,
             views: None,
@@ -165,7 +168,7 @@ impl Window {
             dialogs: dialogs::Dialogs::default(),
             picture: None,
         };
-        for command in State::startup_commands(startup) {
+        for command in window.state.begin(startup) {
             window.send(&cc.egui_ctx, command);
         }
         window

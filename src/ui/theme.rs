@@ -313,6 +313,10 @@ pub mod hue {
     pub const CORONAL: Color32 = hex(0x7B_C05B);
     /// Sagittal plane.
     pub const SAGITTAL: Color32 = hex(0xED_D54C);
+    /// The strip over an odd series, on every theme.
+    pub const STRIP: Color32 = hex(0xFF_C83D);
+    /// Text and marks on it.
+    pub const ON_STRIP: Color32 = hex(0x17_1C20);
     /// Text on a slice.
     pub const ON_SLICE: Color32 = hex(0xE6_EAEC);
 }

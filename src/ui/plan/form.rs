@@ -3,11 +3,12 @@
 use super::{run_row, windows};
 use crate::app::Command;
 use crate::app::document::{Display, Mode, Runtime, StitchOn, overlap_text};
+use crate::app::parse::gib_limit;
 use crate::memory::Precision;
 use crate::tiling::{Blend, Layout};
 use crate::ui::theme::{Theme, size};
 use crate::ui::{Cx, fonts, kit, paint};
-use crate::units::with_thousands;
+use crate::units::{Bytes, with_thousands};
 use eframe::egui::{
     self, Align, Align2, Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, accesskit::Role, pos2,
     vec2,
@@ -357,7 +358,53 @@ fn tiling(ui: &mut Ui, cx: &mut Cx<'_>) {
     }
 }
 
+/// The most that the arena may take, in GiB: beyond it windows run in tiles.
+fn limit(ui: &mut Ui, cx: &mut Cx<'_>) {
+    const NAME: &str = "Memory limit in GiB";
+    let t = Theme::of(ui.ctx());
+    let d = &cx.state.document;
+    if d.runtime != Runtime::Voxfit || d.mode != Mode::Inference {
+        return;
+    }
+    let rect = kit::form_row(ui, "Limit, GiB", LABEL);
+    let text = match d.memory_limit {
+        None => String::new(),
+        // Small ones keep a unit of their own, so that no limit reads as 0.00.
+        Some(b) if b < Bytes::mib(100) => b.to_string(),
+        Some(b) => format!("{:.2}", b.as_gib()),
+    };
+    let bad = cx.local.limit_wrong.is_some();
+    let id = ui.scope_id().with(("edit", NAME));
+    if let Some(typed) = kit::edit(ui, rect, NAME, &text, Align::Max, bad) {
+        match gib_limit(&typed) {
+            Ok(limit) => {
+                cx.local.limit_wrong = None;
+                cx.send(Command::SetMemoryLimit(limit));
+            }
+            Err(why) => cx.local.limit_wrong = Some(why),
+        }
+    }
+    let focused = ui.memory(|m| m.has_focus(id));
+    if !focused {
+        // The field shows the limit in force again.
+        cx.local.limit_wrong = None;
+    }
+    if text.is_empty() && !focused {
+        ui.painter().text(
+            rect.right_center() - vec2(8.0, 0.0),
+            Align2::RIGHT_CENTER,
+            "none: whole maps",
+            fonts::body(),
+            t.secondary,
+        );
+    }
+    if let Some(why) = &cx.local.limit_wrong {
+        wrong(ui, why);
+    }
+}
+
 fn machine(ui: &mut Ui, cx: &mut Cx<'_>) {
+    limit(ui, cx);
     let d = &cx.state.document;
     let (stitch, display) = (d.stitch_on, d.display);
     let rect = kit::form_row(ui, "Stitch on", LABEL);

@@ -91,6 +91,9 @@ fn layers(ui: &mut Ui, cx: &mut Cx<'_>) {
     }
     let columns = Columns::new(ui.available_width());
     header(ui, &columns, &t);
+    if cx.state.derived.layers_pending {
+        ui.multiply_opacity(0.45);
+    }
     let lines = cx.state.derived.layer_lines.clone();
     if lines.is_empty() && !cx.state.view.layer_search.is_empty() {
         ui.add_space(8.0);
@@ -163,7 +166,9 @@ fn tools(ui: &mut Ui, cx: &mut Cx<'_>, layers: &Layers) {
         })
         .sum();
     let n = with_thousands(layers.rows.len() as u64);
-    let count = if found == layers.rows.len() {
+    let count = if cx.state.derived.layers_pending {
+        "of an older plan; counting again\u{2026}".to_owned()
+    } else if found == layers.rows.len() {
         format!("{n} layers, {} stages", layers.stages.len())
     } else {
         format!("{} of {n} layers", with_thousands(found as u64))

@@ -4,7 +4,7 @@ use super::fourth;
 use crate::app::{Command, Layer, State, WindowLevel, findings};
 use crate::geometry::{Affine, Plane};
 use crate::ui::slice_view::{self, BoxMark, Layers, PlaneMap, Scene, SliceAction, WindowGrid};
-use crate::ui::theme::Theme;
+use crate::ui::theme::{Theme, hue};
 use crate::ui::{Cx, Local, fonts, kit, paint, pane_of};
 use crate::volume::SharedVolume;
 use eframe::egui::{self, Align2, Rect, Stroke, Ui, pos2, vec2};
@@ -342,8 +342,7 @@ fn strip(ui: &mut Ui, rect: Rect, cx: &mut Cx<'_>, t: &Theme) -> Rect {
     }
     let generation = v.generation;
     let bar = rect.with_max_y(rect.top() + 32.0);
-    let dark = egui::Color32::from_rgb(0x17, 0x1C, 0x20);
-    let yellow = egui::Color32::from_rgb(0xFF, 0xC8, 0x3D);
+    let (dark, yellow) = (hue::ON_STRIP, hue::STRIP);
     ui.painter().rect_filled(bar, 0, yellow);
     paint::mark(
         ui.painter(),
