@@ -121,6 +121,22 @@ pub fn decimals_of(value: f32) -> usize {
         .unwrap_or(most)
 }
 
+/// A number with a true minus sign and `decimals` digits; no minus zero.
+pub fn number(x: f64, decimals: usize) -> String {
+    let text = format!("{x:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(rest) if rest.bytes().any(|b| (b'1'..=b'9').contains(&b)) => format!("\u{2212}{rest}"),
+        Some(rest) => rest.to_owned(),
+        None => text,
+    }
+}
+
+/// A number with all its digits and a true minus sign; no minus zero.
+pub fn exact(x: f64) -> String {
+    // Adding zero takes the sign off a negative one.
+    format!("{}", x + 0.0).replace('-', "\u{2212}")
+}
+
 /// A whole number with commas between thousands, as the window and the report print counts.
 pub fn with_thousands(n: u64) -> String {
     let digits = n.to_string();
@@ -144,6 +160,13 @@ mod tests {
         assert_eq!(Bytes::kib(2).to_string(), "2.0 KiB");
         assert_eq!(Bytes::gib(16).to_string(), "16.00 GiB");
         assert_eq!(Bytes::mib(16303).to_string(), "15.92 GiB");
+    }
+
+    #[test]
+    fn numbers_keep_all_their_digits_where_they_are_facts() {
+        assert_eq!(exact(-1024.5), "\u{2212}1024.5");
+        assert_eq!(exact(-0.0), "0");
+        assert_eq!(exact(0.703_125), "0.703125");
     }
 
     #[test]

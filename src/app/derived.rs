@@ -244,17 +244,7 @@ impl State {
             return;
         };
         let (roi, volume) = (plan.roi, plan.volume);
-        let new_key = key(&(
-            (
-                roi,
-                volume,
-                self.network_generation,
-                &d.cards,
-                &d.card_in_focus,
-            ),
-            (d.runtime, d.mode, d.optimizer, d.checkpointing, d.precision),
-            (d.batch, d.stitch_on, d.display, d.memory_limit),
-        ));
+        let new_key = self.budget_inputs(roi, volume);
         if new_key == self.derived.budget_key {
             return;
         }
@@ -291,20 +281,34 @@ impl State {
         });
     }
 
+    /// The key of what a budget rests on.
+    fn budget_inputs(&self, roi: Extent, volume: Extent) -> u64 {
+        let d = &self.document;
+        key(&(
+            (
+                roi,
+                volume,
+                self.network_generation,
+                &d.cards,
+                &d.card_in_focus,
+            ),
+            (d.runtime, d.mode, d.optimizer, d.checkpointing, d.precision),
+            (d.batch, d.stitch_on, d.display, d.memory_limit),
+        ))
+    }
+
     /// Asks what running the window in tiles would take, on a thread: a search.
     fn derive_tile_fix(&mut self, card: &CardVerdict) {
         let (Some(network), Some(plan)) = (self.network.info(), self.derived.plan()) else {
             return;
         };
-        if card.verdict == Verdict::Fits
-            || self.derived.budget_pending
-            || self.jobs.has(Kind::Tiles)
-        {
+        let (roi, volume) = (plan.roi, plan.volume);
+        let (key, free) = (self.derived.budget_key, card.free);
+        let newer = self.derived.budget_pending || self.budget_inputs(roi, volume) != key;
+        if card.verdict == Verdict::Fits || newer || self.jobs.has(Kind::Tiles) {
             // One at a time, and never the card of one budget with the plan of another: what comes too late starts the next.
             return;
         }
-        let (key, free) = (self.derived.budget_key, card.free);
-        let (roi, volume) = (plan.roi, plan.volume);
         let (model, document) = (Arc::clone(&network.model), self.document.clone());
         self.spawn(Kind::Tiles, "Tiles", move |_, out| {
             let request = request(&document, &model, roi, volume);

@@ -4,7 +4,7 @@ use super::findings;
 use super::state::State;
 use super::study::{SeriesItem, VolumeState};
 use crate::series::{SliceInfo, TextGroup};
-use crate::units::{decimals_of, with_thousands};
+use crate::units::{decimals_of, exact, number, with_thousands};
 
 /// Rows under one title.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,22 +78,6 @@ pub fn as_text(sections: &[Section]) -> String {
         out.push('\n');
     }
     out
-}
-
-/// A number with a true minus sign.
-fn number(x: f64, decimals: usize) -> String {
-    let text = format!("{x:.decimals$}");
-    match text.strip_prefix('-') {
-        Some(rest) if rest.bytes().any(|b| (b'1'..=b'9').contains(&b)) => format!("\u{2212}{rest}"),
-        Some(rest) => rest.to_owned(),
-        None => text,
-    }
-}
-
-/// All digits that it has, with a true minus sign.
-fn exact(x: f64) -> String {
-    // Adding zero takes the sign off a negative one.
-    format!("{}", x + 0.0).replace('-', "\u{2212}")
 }
 
 fn triple(v: [f64; 3], decimals: usize) -> String {
@@ -388,4 +372,47 @@ fn texts(item: &SeriesItem, masked: bool) -> Section {
         format!("{} part {}", item.reference.uid, item.reference.part),
     );
     s
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::{SeriesRef, SettingsDir, StudyState};
+    use crate::jobs::Waker;
+    use crate::series::Details;
+    use std::sync::Arc;
+
+    #[test]
+    fn masked_facts_hold_neither_uids_nor_file_names() {
+        let reference = SeriesRef {
+            uid: "1.2.840.77".to_owned(),
+            part: 1,
+        };
+        let slice = SliceInfo {
+            file: "DOE_JANE.dcm".to_owned(),
+            frame: 0,
+            sop_instance_uid: "1.2.840.99".to_owned(),
+            instance_number: Some(7),
+            position: None,
+        };
+        let mut s = State::new(SettingsDir::none(), Waker::default());
+        s.study = Some(StudyState {
+            series: vec![SeriesItem {
+                reference: reference.clone(),
+                details: Arc::new(Details {
+                    slices: vec![slice],
+                    ..Details::default()
+                }),
+                ..SeriesItem::default()
+            }],
+            chosen: Some(reference),
+            ..StudyState::default()
+        });
+        let text = as_text(&of(&s));
+        assert!(text.contains("Instance\t7"), "{text}");
+        assert!(!text.contains("1.2.840") && !text.contains("DOE"), "{text}");
+        s.settings.mask_identity = false;
+        let text = as_text(&of(&s));
+        assert!(text.contains("1.2.840.99") && text.contains("DOE_JANE"));
+    }
 }

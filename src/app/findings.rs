@@ -214,7 +214,7 @@ mod tests {
     use super::super::study::VolumeState;
     use super::*;
     use crate::geometry::{Affine, Extent};
-    use crate::series::{Details, Gap};
+    use crate::series::{Details, Gap, SliceInfo};
     use std::sync::Arc;
 
     fn study(warnings: Vec<Warning>, gaps: Vec<Gap>) -> StudyState {
@@ -287,6 +287,24 @@ mod tests {
         );
         assert_eq!(rows[2].note, "a zip archive");
         assert!(rows[2].holds("zip") && !rows[0].holds("zip"));
+    }
+
+    #[test]
+    fn a_file_is_told_with_its_first_slice() {
+        let mut s = study(vec![warning("damaged", &["b.dcm", "none.dcm"])], Vec::new());
+        let slice = |file: &str| SliceInfo {
+            file: file.to_owned(),
+            frame: 0,
+            sop_instance_uid: String::new(),
+            instance_number: None,
+            position: None,
+        };
+        s.series[0].details = Arc::new(Details {
+            slices: ["a.dcm", "b.dcm", "b.dcm"].map(slice).to_vec(),
+            ..Details::default()
+        });
+        let rows = list(&s);
+        assert_eq!((rows[0].slice.as_str(), rows[1].slice.as_str()), ("1", ""));
     }
 
     #[test]

@@ -209,7 +209,6 @@ impl State {
         self.study = Some(StudyState {
             generation,
             source: source.to_owned(),
-            label: String::new(),
             scanning: true,
             ..StudyState::default()
         });
@@ -231,11 +230,6 @@ impl State {
             study.scanning = false;
             study.skipped = skipped;
             study.series = items.iter().map(|(i, ..)| i.clone()).collect();
-            study.label = study
-                .series
-                .get(best)
-                .map(|s| s.subject.clone())
-                .unwrap_or_default();
         }
         self.sources = items
             .into_iter()

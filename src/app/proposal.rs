@@ -6,6 +6,7 @@ use crate::network::manifest::{
     BlendMode, Intensity, Manifest, Orientation, Output, OutputRef, WindowLayout,
 };
 use crate::network::{self, Field, ManifestSource, Origin};
+use crate::units::exact;
 use std::path::PathBuf;
 
 /// One field.
@@ -155,7 +156,7 @@ fn named(field: Field, m: &Manifest, stride: [usize; 3]) -> (&'static str, Strin
             "Spacing x, y, z",
             input.spacing_mm.map_or_else(
                 || "as stored".to_owned(),
-                |mm| format!("{} mm", mm.map(number).join(", ")),
+                |mm| format!("{} mm", mm.map(exact).join(", ")),
             ),
         ),
         Field::Intensity => ("Intensity", intensity(&input.intensity)),
@@ -193,7 +194,7 @@ fn named(field: Field, m: &Manifest, stride: [usize; 3]) -> (&'static str, Strin
                 BlendMode::Gaussian => {
                     format!(
                         "Gaussian, {} of the window wide",
-                        number(windows.sigma_scale)
+                        exact(windows.sigma_scale)
                     )
                 }
             },
@@ -211,13 +212,8 @@ fn named(field: Field, m: &Manifest, stride: [usize; 3]) -> (&'static str, Strin
     }
 }
 
-/// As many digits as it has, with a true minus sign.
-fn number(v: f64) -> String {
-    format!("{}", v + 0.0).replace('-', "\u{2212}")
-}
-
 fn range([a, b]: [f64; 2]) -> String {
-    format!("{} to {}", number(a), number(b))
+    format!("{} to {}", exact(a), exact(b))
 }
 
 fn intensity(i: &Intensity) -> String {
@@ -232,8 +228,8 @@ fn intensity(i: &Intensity) -> String {
         Intensity::ZScore { mean, std, clip } => format!(
             "{}mean {} and deviation {} become 0 and 1",
             clip.map_or_else(String::new, |c| format!("clipped at {} HU; ", range(c))),
-            number(mean),
-            number(std)
+            exact(mean),
+            exact(std)
         ),
         Intensity::ZScoreImage { nonzero, rescale } => format!(
             "the volume's own mean and deviation{} become 0 and 1{}",

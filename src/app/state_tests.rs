@@ -11,6 +11,7 @@ use crate::jobs::Waker;
 use crate::memory::Precision;
 use crate::network::{self, ManifestSource};
 use crate::tiling::Layout;
+use crate::units::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -414,4 +415,23 @@ fn weights_that_the_window_is_started_with_go_to_the_network_whatever_names_it()
         assert!(s.settle(LONG));
         assert_eq!(s.document.weights, None);
     }
+}
+
+#[test]
+fn a_layer_list_of_an_older_plan_is_said_to_be_old_until_the_new_one_is_there() {
+    let mut s = fresh();
+    s.dispatch(Command::SetNetwork("preset:demo".to_owned()));
+    assert!(s.settle(LONG));
+    s.dispatch(Command::ShowLayers);
+    assert!(s.settle(LONG));
+    assert!(s.derived.layers.is_some() && !s.derived.layers_pending);
+    s.dispatch(Command::SetMemoryLimit(Some(Bytes::gib(8))));
+    assert!(s.derived.layers_pending, "the peak may be another");
+    assert!(s.settle(LONG));
+    assert!(!s.derived.layers_pending);
+    s.dispatch(Command::SetNetwork("preset:demo-norm".to_owned()));
+    assert!(s.derived.layers.is_none(), "never those of another network");
+    assert!(s.settle(LONG));
+    assert!(s.derived.layers.is_some() && !s.derived.layers_pending);
+    assert!(!s.derived.layer_lines.is_empty());
 }

@@ -140,8 +140,6 @@ pub struct StudyState {
     pub generation: u64,
     /// As opened: a path or `phantom:...`.
     pub source: String,
-    /// A name that may be shown with identity masked.
-    pub label: String,
     /// Its series.
     pub series: Vec<SeriesItem>,
     /// Files passed over, with reasons.

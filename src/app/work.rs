@@ -176,6 +176,7 @@ impl State {
             JobRequest::Load(reference) => self.start_load(&reference),
             JobRequest::Network { model, weights, .. } => {
                 self.network = super::state::NetworkState::Reading(model.clone());
+                self.forget_layers();
                 self.spawn(Kind::Network, "Read network", move |_, out| {
                     let read = read_network(&model, weights.as_deref());
                     let _closed = out.send(News::Network(read));

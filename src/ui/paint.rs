@@ -2,6 +2,7 @@
 
 use super::{fonts, theme::Theme};
 use crate::memory::Verdict;
+pub use crate::units::number;
 use eframe::egui::{
     Align2, Color32, CornerRadius, FontId, Painter, Pos2, Rect, Shape, Stroke, StrokeKind, pos2,
     vec2,
@@ -171,16 +172,6 @@ pub fn key_cap(painter: &Painter, right: Pos2, keys: &str, theme: &Theme) -> Rec
 )]
 pub const fn f(x: f64) -> f32 {
     x as f32
-}
-
-/// A number with a true minus sign and `decimals` digits.
-pub fn number(x: f64, decimals: usize) -> String {
-    let text = format!("{x:.decimals$}");
-    match text.strip_prefix('-') {
-        Some(rest) if rest.bytes().any(|b| (b'1'..=b'9').contains(&b)) => format!("\u{2212}{rest}"),
-        Some(rest) => rest.to_owned(),
-        None => text,
-    }
 }
 
 /// "32, 32, 16"; an em dash where unknown or unbounded.

@@ -47,18 +47,7 @@ pub(super) fn show(ui: &Ui, cx: &mut Cx<'_>) {
 
 /// Title, then content in a scroll area of at most `height`.
 fn page(ui: &mut Ui, title: &str, width: f32, height: f32, add: impl FnOnce(&mut Ui)) {
-    ui.set_width(width);
-    let t = Theme::of(ui.ctx());
-    let (area, _) = ui.allocate_exact_size(vec2(width, 44.0), Sense::hover());
-    kit::text_in(
-        ui,
-        area.shrink2(vec2(16.0, 0.0)),
-        Align2::LEFT_CENTER,
-        title,
-        fonts::title(),
-        t.strong,
-    );
-    kit::separator(ui);
+    study_pages::title(ui, title, width);
     egui::ScrollArea::vertical()
         .max_height(height)
         .show(ui, |ui| {

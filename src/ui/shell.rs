@@ -2,7 +2,6 @@
 
 use super::theme::{Theme, size};
 use super::{Cx, fonts, kit, paint};
-use crate::app::keys::System;
 use crate::app::{Command, Invoke, Menu, Workspace, table};
 use eframe::egui::{
     self, Align2, Rect, Sense, Stroke, Ui, UiBuilder, WidgetInfo, accesskit::Role, pos2, vec2,
@@ -75,18 +74,8 @@ fn entries(ui: &mut Ui, menu: Menu, cx: &mut Cx<'_>) {
         let Invoke::Now(command) = &info.invoke else {
             continue;
         };
-        let keys = info
-            .keys
-            .first()
-            .map(|k| k.label(System::here()))
-            .unwrap_or_default();
         let why = info.why_disabled(cx.state);
-        let button = egui::Button::new(info.name).right_text(
-            egui::RichText::new(keys)
-                .font(fonts::caption())
-                .color(t.secondary),
-        );
-        let response = ui.add_enabled(why.is_none(), button.min_size(vec2(240.0, 24.0)));
+        let response = ui.add_enabled(why.is_none(), kit::entry(info, 240.0, &t));
         if response.clicked() {
             cx.send(command.clone());
             ui.close();

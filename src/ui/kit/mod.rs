@@ -5,6 +5,6 @@ mod rows;
 
 pub use fields::{edit, slider, step_keys};
 pub use rows::{
-    Look, Span, button, caption, check, chip, form_row, heading, hint, note, rich, segmented,
-    separator, text_button, text_in,
+    Look, Span, button, caption, check, chip, entry, form_row, heading, hint, note, rich,
+    segmented, separator, text_button, text_in,
 };

@@ -1,5 +1,6 @@
 //! Headings, form rows, buttons, segmented controls, ticks, chips and plain text.
 
+use crate::app::{CommandInfo, System};
 use crate::ui::fonts;
 use crate::ui::theme::{Theme, size};
 use eframe::egui::{
@@ -335,6 +336,17 @@ pub fn check(ui: &Ui, rect: Rect, on: bool, label: &str) -> bool {
     ring(ui, &response, square);
     response.widget_info(|| WidgetInfo::selected(Role::CheckBox, true, on, label));
     response.clicked()
+}
+
+/// An entry of a menu: its name, and its key at the right.
+pub fn entry(info: &'static CommandInfo, width: f32, theme: &Theme) -> egui::Button<'static> {
+    let keys = info.keys.first().map(|k| k.label(System::here()));
+    let keys = egui::RichText::new(keys.unwrap_or_default())
+        .font(fonts::caption())
+        .color(theme.secondary);
+    egui::Button::new(info.name)
+        .right_text(keys)
+        .min_size(vec2(width, 24.0))
 }
 
 /// A chip of the top bar with its right edge at `right`; returns its response.

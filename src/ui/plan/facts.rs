@@ -14,7 +14,12 @@ pub(super) fn show(ui: &mut Ui, cx: &Cx<'_>) {
     };
     let b = &b.budget;
     let required = b.parts.required();
-    let gib = |v: Bytes| format!("{:.2}", v.as_gib());
+    // What two decimals of a GiB would round away keeps a unit of its own.
+    let gib = |v: Bytes| match v {
+        Bytes(0) => "0".to_owned(),
+        v if v < Bytes::mib(100) => v.to_string(),
+        v => format!("{:.2}", v.as_gib()),
+    };
     let range = if required.low == required.high {
         gib(required.high)
     } else {

@@ -10,6 +10,7 @@ pub use map::{Pane, PlaneMap, Projection};
 pub use overlay::WindowGrid;
 
 use super::gpu::{SlicePaint, SliceUniforms};
+use super::kit;
 use super::theme::Theme;
 use crate::app::{Command, by_command};
 use crate::geometry::{Affine, Extent, Plane};
@@ -185,7 +186,8 @@ pub fn show(
     let id = ui.scope_id().with(("slice", plane, slot));
     let response = ui.interact(rect, id, Sense::click_and_drag());
     let mut actions = mouse::act(ui, &response, &map, scene, pane, index);
-    menu(&response, plane, &mut actions);
+    let theme = Theme::of(ui.ctx());
+    menu(&response, plane, &mut actions, &theme);
     let projection = Projection::new(map, rect, pane);
     pane.scale = projection.scale;
     let painter = ui.painter_at(rect);
@@ -193,7 +195,6 @@ pub fn show(
     if scene.layers.image {
         picture(ui, rect, &projection, scene, index, slot);
     }
-    let theme = Theme::of(ui.ctx());
     overlay::draw(&painter, &projection, scene, index);
     boxes::draw(&painter, &projection, scene, index);
     overlay::corners(&painter, &projection, scene, index, response.hover_pos());
@@ -212,7 +213,7 @@ pub fn show(
 }
 
 /// The menu under the right button: entries of the one table, by their names there.
-fn menu(response: &egui::Response, plane: Plane, actions: &mut Vec<SliceAction>) {
+fn menu(response: &egui::Response, plane: Plane, actions: &mut Vec<SliceAction>, theme: &Theme) {
     let groups = [
         vec![
             Command::ShowLarge(plane),
@@ -230,13 +231,7 @@ fn menu(response: &egui::Response, plane: Plane, actions: &mut Vec<SliceAction>)
                 ui.separator();
             }
             for info in group.iter().filter_map(by_command) {
-                let keys = info
-                    .keys
-                    .first()
-                    .map(|k| k.label(crate::app::System::here()))
-                    .unwrap_or_default();
-                let button = egui::Button::new(info.name).right_text(keys);
-                if ui.add(button.min_size(egui::vec2(220.0, 24.0))).clicked()
+                if ui.add(kit::entry(info, 220.0, theme)).clicked()
                     && let Some(command) = info.command()
                 {
                     actions.push(SliceAction::Send(command.clone()));
