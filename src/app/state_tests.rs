@@ -335,6 +335,10 @@ fn a_manifest_is_saved_with_its_reasons_to_be_changed() {
     assert!(s.settle(LONG));
     let text = std::fs::read_to_string(&path).unwrap();
     network::Manifest::parse(&text, Some(&path)).unwrap();
+    let model = dir.path().join("a.onnx");
+    s.dispatch(Command::SaveManifestTo(model.clone()));
+    assert!(s.settle(LONG));
+    assert!(!model.exists(), "never over the network");
 }
 
 #[test]

@@ -198,19 +198,7 @@ impl State {
                     let _closed = out.send(saved("Result saved", &path, done));
                 });
             }
-            JobRequest::SaveManifest(path) => {
-                let Some(model) = self.network.model() else {
-                    return;
-                };
-                self.spawn(Kind::Other, "Save manifest", move |_, out| {
-                    let done = model.manifest_text().map_err(|e| e.to_string());
-                    let done = done.and_then(|text| {
-                        super::files::write_whole("manifest", &path, text.as_bytes())
-                    });
-                    let title = "Manifest saved: open the network again once it is changed";
-                    let _closed = out.send(saved(title, &path, done));
-                });
-            }
+            JobRequest::SaveManifest(path) => self.save_manifest(path),
             JobRequest::SaveVolume(path) => {
                 let Some(volume) = self.whole_volume() else {
                     return;
@@ -272,6 +260,30 @@ impl State {
                 percent: None,
             });
         }
+    }
+
+    fn save_manifest(&mut self, path: PathBuf) {
+        let Some(model) = self.network.model() else {
+            return;
+        };
+        let title = if self.manifest_place().as_ref() == Some(&path) {
+            "Manifest saved: change it there and open the network again"
+        } else {
+            "Manifest saved: beside the network, as NAME.voxfit.toml, it is read"
+        };
+        self.spawn(Kind::Other, "Save manifest", move |_, out| {
+            // Never over the network itself, whose name is close by.
+            let is_toml = path.extension().is_some_and(|e| e == "toml");
+            let text = if is_toml {
+                model.manifest_text().map_err(|e| e.to_string())
+            } else {
+                let at = path.display();
+                Err(format!("a manifest is named NAME.voxfit.toml, found: {at}"))
+            };
+            let done =
+                text.and_then(|t| super::files::write_whole("manifest", &path, t.as_bytes()));
+            let _closed = out.send(saved(title, &path, done));
+        });
     }
 
     fn start_load(&mut self, reference: &SeriesRef) {
