@@ -44,7 +44,10 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
                 row(ui, r, &columns, most.x, &t);
             }
             if !page.notes.is_empty() {
-                kit::heading(ui, "Worth knowing", "", "");
+                let (area, _) = ui.allocate_exact_size(vec2(most.x, size::HEADING), Sense::hover());
+                let (left, bold) = (Align2::LEFT_CENTER, fonts::caption_bold());
+                let at = area.shrink2(vec2(INSET, 0.0));
+                kit::text_in(ui, at, left, "WORTH KNOWING", bold, t.secondary);
             }
             for note in &page.notes {
                 paragraph(ui, note, most.x, &t);
