@@ -100,7 +100,7 @@ impl State {
             title,
             lead,
             rows: Field::ALL.map(|f| row(f, info)).to_vec(),
-            notes: about.notes.clone(),
+            notes: about.said().map(str::to_owned).collect(),
             waits,
         })
     }

@@ -119,7 +119,7 @@ fn check_paths(args: &RunArgs) -> Result<(), Failure> {
 /// Shows a manifest that nobody wrote; refuses to take its windows unless they were chosen or it was accepted.
 fn accepted(args: &RunArgs, model: &Model) -> Result<(), Failure> {
     if !model.about.needs_acceptance() {
-        for note in &model.about.notes {
+        for note in model.about.said() {
             output::warn(note);
         }
         return Ok(());

@@ -122,8 +122,10 @@ pub struct About {
     pub configurations: Vec<String>,
     /// The one that was opened.
     pub chosen: Option<String>,
-    /// What differs from its makers' own program, what was left out, what was guessed and why.
+    /// Of the network and its weights: where they are from, what differs from its makers' own program.
     pub notes: Vec<String>,
+    /// Of the manifest's translation: what was left out. Nothing once another manifest takes its place.
+    pub guesses: Vec<String>,
     /// Where each field of the manifest comes from; empty where a manifest file, a preset or nnU-Net's plans say all.
     pub reasons: Vec<Reason>,
 }
@@ -138,19 +140,22 @@ impl About {
         }
     }
 
-    /// The notes; where a manifest is proposed, the reason for each of its fields too.
+    /// All that a user should hear: the notes, what was left out of the manifest, and where it is proposed the reason for each field.
     pub fn lines(&self) -> Vec<String> {
         let proposed = self.reasons.iter().filter(|_| self.needs_acceptance());
         let reasons =
             proposed.map(|r| format!("{} ({}): {}", r.field.name(), r.origin.word(), r.why));
-        self.notes.iter().cloned().chain(reasons).collect()
+        self.said().map(str::to_owned).chain(reasons).collect()
+    }
+
+    /// The notes, and what was left out of the manifest.
+    pub fn said(&self) -> impl Iterator<Item = &str> {
+        self.notes.iter().chain(&self.guesses).map(String::as_str)
     }
 
     /// A manifest file was read in place of what was proposed or translated: what was guessed is guessed no more.
     pub(super) fn is_written(&mut self) {
-        if self.needs_acceptance() {
-            self.notes.clear();
-        }
+        self.guesses.clear();
         self.reasons.clear();
         self.manifest = ManifestSource::Written;
     }

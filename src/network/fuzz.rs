@@ -91,7 +91,9 @@ fn broken_networks_are_answered_within_bounded_time() {
     let data = read(&format!("{results}/dataset.json"));
     let config = read(&format!("{bundle}/configs/inference.json"));
     let model = read(&format!("{bundle}/models/model.pt"));
-    let yaml = b"network_def: &n {_target_: BasicUNet, features: [4, 4, 4, 4, 4, 4]}\nnet: *n\npreprocessing: {_target_: Compose, transforms: [{_target_: LoadImaged, keys: image}, {_target_: Spacingd, keys: image, pixdim: '$[1, 1, 1] if @a else @b'}]}\na: true\nb: '@a'\n".to_vec();
+    let yaml = b"network_def: &a {_target_: BasicUNet, features: [4, 4, 4, 4, 4, 4]}\nnet: *a\npreprocessing: {_target_: Compose, transforms: [{_target_: LoadImaged, keys: image}, {_target_: Spacingd, keys: image, pixdim: '$[1, 1, 1] if @a else @b'}]}\na: true\nb: '@a'\n".to_vec();
+    // What the word "%x.json#a" asks for.
+    let other = br#"{"a": {"_target_": "UNet", "channels": "%x.json#b"}, "b": [4, "@a"]}"#;
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     let put = |name: &str, bytes: &[u8]| {
@@ -124,6 +126,7 @@ fn broken_networks_are_answered_within_bounded_time() {
                 "d/plans.json"
             }
             3 => {
+                put("b/configs/x.json", other);
                 put("b/configs/inference.json", &hit(&config, &plans));
                 "b"
             }
@@ -133,6 +136,7 @@ fn broken_networks_are_answered_within_bounded_time() {
                 "m"
             }
             _ => {
+                put("y/configs/x.json", other);
                 put("y/configs/inference.yaml", &hit(&yaml, &config));
                 "y"
             }

@@ -55,6 +55,20 @@ impl Axes {
         }
     }
 
+    /// The window x, y, z of these sizes in the tensor's order; a flat network's is one slice. None for other counts of axes.
+    pub(super) fn window(self, sizes: &[usize]) -> Option<[i64; 3]> {
+        let wide = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        match *sizes {
+            [a, b, c] => Some(self.reorder([a, b, c]).map(wide)),
+            [a, b] => Some(match self {
+                Self::Xyz => [wide(a), wide(b), 1],
+                Self::Zyx => [wide(b), wide(a), 1],
+            }),
+            [a] => Some([wide(a), 1, 1]),
+            _ => None,
+        }
+    }
+
     /// As the manifest spells it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -382,6 +396,11 @@ impl Input {
             Intensity::RescaleImage { to } if !to.iter().all(|v| v.is_finite()) => Err(format!(
                 "input.intensity.to must be two numbers, found {to:?}"
             )),
+            Intensity::ZScoreImage {
+                rescale: Some(to), ..
+            } if !to.iter().all(|v| v.is_finite()) => Err(format!(
+                "input.intensity.rescale must be two numbers, found {to:?}"
+            )),
             _ => Ok(()),
         }
     }
@@ -498,6 +517,10 @@ mod tests {
             (
                 "[input]\nintensity = { kind = \"z-score\", mean = 1.0, std = 0.0 }",
                 "std must be above 0",
+            ),
+            (
+                "[input]\nintensity = { kind = \"z-score-image\", rescale = [0.0, inf] }",
+                "rescale must be two numbers",
             ),
             ("[windows]\nroi_size = [64, -2, 64]", "-1 or more"),
             ("[windows]\noverlap = 1.0", "below 1"),

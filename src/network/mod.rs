@@ -95,9 +95,9 @@ impl Model {
     pub fn manifest_text(&self) -> Result<String, NetworkError> {
         let mut text = String::new();
         for line in self.about.lines() {
-            // One comment a line, whatever a file's own words hold.
             text.push_str("# ");
-            text.push_str(&line.replace(['\n', '\r'], " "));
+            // A name from the model's own files may have line breaks: none of them may end the comment.
+            text.extend(line.chars().map(|c| if c.is_control() { ' ' } else { c }));
             text.push('\n');
         }
         text.push_str(&self.manifest.to_toml()?);
@@ -143,6 +143,16 @@ pub fn open_choice(model: &str, choice: &Choice) -> Result<Model, NetworkError> 
             ),
         });
     }
+    if let Some(fold) = &choice.fold
+        && opened.about.chosen.is_none()
+    {
+        return Err(NetworkError::Graph {
+            network: opened.graph.name,
+            reason: format!(
+                "it is no results folder of nnU-Net and has no folds, \"{fold}\" was asked for; leave --fold out"
+            ),
+        });
+    }
     if let Some(path) = &choice.manifest {
         opened.manifest = Manifest::parse(&read_text("manifest", path)?, Some(path))?;
         opened.about.is_written();
@@ -160,22 +170,33 @@ pub(crate) fn read_onnx(bytes: &[u8]) -> Result<(Graph, Weights), NetworkError> 
 }
 
 fn open_path(model: &str, choice: &Choice) -> Result<Model, NetworkError> {
-    let path = Path::new(model);
-    if path.exists() {
-        return open_file(model, path, choice);
+    let (file, configuration) = file_of(model);
+    let path = Path::new(file);
+    if !path.exists() {
+        return Err(NetworkError::NotFound {
+            model: model.to_owned(),
+            path: path.to_path_buf(),
+        });
     }
-    match model.rsplit_once('#') {
-        Some((file, configuration)) if Path::new(file).exists() => {
+    match configuration {
+        None => open_file(model, path, choice),
+        Some(configuration) => {
             let choice = Choice {
                 configuration: Some(configuration.to_owned()),
                 ..choice.clone()
             };
-            open_file(file, Path::new(file), &choice)
+            open_file(file, path, &choice)
         }
-        _ => Err(NetworkError::NotFound {
-            model: model.to_owned(),
-            path: path.to_path_buf(),
-        }),
+    }
+}
+
+/// The file or folder of a model, and the configuration that `PATH#NAME` names.
+fn file_of(model: &str) -> (&str, Option<&str>) {
+    match model.rsplit_once('#') {
+        Some((file, name)) if !Path::new(model).exists() && Path::new(file).exists() => {
+            (file, Some(name))
+        }
+        _ => (model, None),
     }
 }
 
@@ -235,7 +256,18 @@ pub fn is_network_folder(path: &Path) -> bool {
 
 /// Where a model's manifest lies: `<name>.voxfit.toml` beside the file or the folder.
 pub fn manifest_beside(model: &str) -> PathBuf {
-    Path::new(model).with_extension("voxfit.toml")
+    let path = Path::new(file_of(model).0);
+    if !path.is_dir() {
+        return path.with_extension("voxfit.toml");
+    }
+    // A folder's name has no ending to take away: `net-1.0` and `net-1.5` have a manifest each.
+    let whole = match path.file_name() {
+        Some(_) => path.to_path_buf(),
+        None => path.canonicalize().unwrap_or_else(|_| path.to_path_buf()),
+    };
+    let mut name = whole.file_name().unwrap_or_default().to_os_string();
+    name.push(".voxfit.toml");
+    whole.with_file_name(name)
 }
 
 fn open_weights(graph: &Graph, source: &str) -> Result<Weights, NetworkError> {

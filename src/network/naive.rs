@@ -4,6 +4,7 @@ use super::graph::{Act, Function, Graph, Node, Op, PadMode, TensorId, TensorKind
 use super::naive_tensor::{self, Dense};
 use super::shapes;
 use super::weights::Weights;
+use std::path::Path;
 
 struct Values {
     shape: [usize; 5],
@@ -444,4 +445,25 @@ fn linear(
 
 fn signed(n: usize) -> i64 {
     i64::try_from(n).unwrap()
+}
+
+/// The largest difference from what was expected of one output; not a number where any value is none.
+pub(crate) fn worst(out: &[f64], expected: &[f32]) -> f64 {
+    assert_eq!(out.len(), expected.len());
+    out.iter()
+        .zip(expected)
+        .map(|(a, b)| (a - f64::from(*b)).abs())
+        .fold(0.0, |w: f64, d| if d > w || d.is_nan() { d } else { w })
+}
+
+/// Shape and values of a `.npy` file.
+pub(crate) fn npy(path: &Path) -> (Vec<usize>, Vec<f32>) {
+    let bytes = std::fs::read(path).unwrap();
+    let file = npyz::NpyFile::new(&bytes[..]).unwrap();
+    let shape = file
+        .shape()
+        .iter()
+        .map(|d| usize::try_from(*d).unwrap())
+        .collect();
+    (shape, file.into_vec().unwrap())
 }

@@ -2,6 +2,7 @@
 
 use super::builder::Builder;
 use super::graph::{Act, Op, TensorId};
+use super::tree::Tree;
 
 /// A norm layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,6 +26,39 @@ pub(super) enum Norm {
 
 impl Norm {
     pub(super) const EPS: f32 = 1e-5;
+
+    /// The norm `instance`, `batch` or `group` with these settings, torch's own where none is given; none for other names.
+    pub(super) fn read(kind: &str, given: Settings<'_, '_>) -> Result<Option<Self>, String> {
+        let eps = || given.number("eps", Self::EPS);
+        Ok(Some(match kind {
+            "instance" => {
+                given.only(&["eps", "momentum", "affine", "track_running_stats"])?;
+                given.must("track_running_stats", false)?;
+                Self::Instance {
+                    affine: given.truth("affine", false)?,
+                    eps: eps()?,
+                }
+            }
+            "batch" => {
+                given.only(&["eps", "momentum", "affine", "track_running_stats"])?;
+                given.must("track_running_stats", true)?;
+                Self::Batch {
+                    affine: given.truth("affine", true)?,
+                    eps: eps()?,
+                }
+            }
+            "group" => {
+                given.only(&["num_groups", "eps", "affine"])?;
+                let groups = given.get("num_groups");
+                Self::Group {
+                    groups: groups.ok_or("a group norm must have num_groups")?.size()?,
+                    affine: given.truth("affine", true)?,
+                    eps: eps()?,
+                }
+            }
+            _ => return Ok(None),
+        }))
+    }
 
     /// The norm of `x`, with its parameters under `name`; `x` itself when there is none.
     pub(super) fn add(self, b: &mut Builder, name: &str, x: TensorId) -> TensorId {
@@ -66,6 +100,48 @@ pub(super) enum Nonlin {
 }
 
 impl Nonlin {
+    /// The activation of this name (in small letters) with these settings, torch's own where none is given; none for other names.
+    pub(super) fn read(kind: &str, given: Settings<'_, '_>) -> Result<Option<Self>, String> {
+        let known: &[&str] = match kind {
+            "prelu" => &["num_parameters", "init"],
+            "leakyrelu" => &["negative_slope", "inplace"],
+            "elu" | "swish" => &["alpha", "inplace"],
+            "gelu" => &["approximate"],
+            "relu" | "silu" | "memswish" => &["inplace"],
+            "sigmoid" | "tanh" => &[],
+            _ => return Ok(None),
+        };
+        given.only(known)?;
+        let act = match kind {
+            "prelu" => {
+                let slopes = given.get("num_parameters").map_or(Ok(1), |n| n.size())?;
+                return Ok(Some(Self::PRelu { slopes }));
+            }
+            "leakyrelu" => Act::LeakyRelu {
+                slope: given.number("negative_slope", 0.01)?,
+            },
+            "elu" => Act::Elu {
+                alpha: given.number("alpha", 1.0)?,
+            },
+            "gelu" => match given.get("approximate") {
+                Some(how) if how.text()? != "none" => {
+                    return Err(
+                        how.wrong("none (other approximations are not run by this version)")
+                    );
+                }
+                _ => Act::Gelu,
+            },
+            "relu" => Act::Relu,
+            "sigmoid" => Act::Sigmoid,
+            "tanh" => Act::Tanh,
+            _ => match given.get("alpha") {
+                Some(alpha) if alpha.number()? != 1.0 => return Err(alpha.wrong("1")),
+                _ => Act::Silu,
+            },
+        };
+        Ok(Some(Self::Plain(act, given.truth("inplace", false)?)))
+    }
+
     /// The activation of `x`, with its parameters under `name`; `x` itself when there is none.
     pub(super) fn add(self, b: &mut Builder, name: &str, x: TensorId) -> TensorId {
         match self {
@@ -78,4 +154,51 @@ impl Nonlin {
             }
         }
     }
+}
+
+/// Settings of a layer as its file gives them, or none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings<'t, 'a>(pub(super) Option<&'t Tree<'a>>);
+
+impl<'a> Settings<'_, 'a> {
+    fn get(self, key: &str) -> Option<Tree<'a>> {
+        self.0.and_then(|s| s.key(key))
+    }
+
+    /// Refuses a setting that is not read: it may change what the layer computes.
+    fn only(self, known: &[&str]) -> Result<(), String> {
+        let entries = self.0.map_or_else(|| Ok(Vec::new()), Tree::entries)?;
+        match entries.into_iter().find(|(k, _)| !known.contains(k)) {
+            Some((_, value)) => {
+                Err(value.wrong("absent: this version does not know that setting of the layer"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn truth(self, key: &str, or: bool) -> Result<bool, String> {
+        self.0.map_or(Ok(or), |s| s.truth(key, or))
+    }
+
+    /// Refuses another value than this one, which is also the one when it is absent.
+    fn must(self, key: &str, value: bool) -> Result<(), String> {
+        match self.get(key) {
+            Some(other) if other.flag()? != value => {
+                Err(other.wrong(&format!("{value} (the other is not run by this version)")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn number(self, key: &str, or: f32) -> Result<f32, String> {
+        self.get(key).map_or(Ok(or), |n| n.number().map(narrow))
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "torch keeps such settings in single precision where it uses them"
+)]
+const fn narrow(v: f64) -> f32 {
+    v as f32
 }

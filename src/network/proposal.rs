@@ -100,9 +100,9 @@ fn windows(
     fixed: Option<&[usize]>,
     reasons: &mut Reasons,
 ) -> Windows {
-    let roi = if let Some([a, b, c]) = fixed {
+    let roi = if let Some(roi) = fixed.and_then(|sizes| axes.window(sizes)) {
         reasons.told(Field::Roi, "the size that the file was exported at");
-        axes.reorder([*a, *b, *c])
+        roi
     } else {
         let stride = facts::total_stride(graph).unwrap_or_default();
         let size = |axis: usize| {
@@ -113,7 +113,8 @@ fn windows(
             Field::Roi,
             "128 voxels or the next multiple of the total stride: the file leaves its size open",
         );
-        axes.reorder([size(0), size(1), size(2)])
+        let sizes: Vec<usize> = (0..graph.spatial_dims).map(size).collect();
+        axes.window(&sizes).unwrap_or([128; 3])
     };
     let (overlap, blend, layout, whose) = if from_nnunet {
         (
@@ -134,7 +135,7 @@ fn windows(
         reasons.guess(field, whose);
     }
     Windows {
-        roi_size: roi.map(|n| i64::try_from(n).unwrap_or(i64::MAX)),
+        roi_size: roi,
         overlap: Overlap::All(overlap),
         blend,
         layout,
@@ -207,7 +208,22 @@ fn output(graph: &Graph, reasons: &mut Reasons) -> Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::builder::{Builder, Conv};
     use crate::network::preset;
+
+    #[test]
+    fn a_flat_network_gets_windows_of_one_slice() {
+        let mut b = Builder::new("flat", 2);
+        let x = b.input("image", 1);
+        let y = b.conv("conv", x, Conv::new(2, &[3, 3]));
+        b.output(y);
+        let graph = b.finish();
+        let exported = of(&graph, Some(&[64, 96]));
+        assert_eq!(exported.manifest.windows.roi_size, [64, 96, 1]);
+        let roi = exported.reasons.iter().find(|r| r.field == Field::Roi);
+        assert!(roi.unwrap().why.contains("exported at"));
+        assert_eq!(of(&graph, None).manifest.windows.roi_size, [128, 128, 1]);
+    }
 
     #[test]
     fn a_segmentation_network_and_a_detector_get_the_outputs_that_their_heads_show() {

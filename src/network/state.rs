@@ -33,6 +33,13 @@ pub(super) fn weights(
     state: &mut dyn State,
     same: fn(&str) -> bool,
 ) -> Result<Weights, String> {
+    let bytes = bytes(graph);
+    if bytes > super::MOST_BYTES {
+        return Err(format!(
+            "the network has {bytes} bytes of weights, at most {} are read",
+            super::MOST_BYTES
+        ));
+    }
     let prefix = prefix(graph, state);
     let used: BTreeSet<TensorId> = graph.nodes.iter().flat_map(inputs).collect();
     let mut out = Weights::default();
@@ -74,6 +81,16 @@ pub(super) fn weights(
         )),
         None => Ok(out),
     }
+}
+
+/// Bytes of all weights in single precision.
+fn bytes(graph: &Graph) -> u64 {
+    let shapes = graph.weights().filter_map(|(_, t)| match &t.kind {
+        TensorKind::Weight { shape, .. } => Some(shape),
+        _ => None,
+    });
+    let values = |shape: &Vec<usize>| shape.iter().fold(4u64, |n, d| n.saturating_mul(*d as u64));
+    shapes.map(values).fold(0, u64::saturating_add)
 }
 
 fn inputs(node: &Node) -> impl Iterator<Item = TensorId> {

@@ -85,6 +85,29 @@ impl<'a> Tree<'a> {
             .ok_or_else(|| self.wrong("true or false"))
     }
 
+    /// The truth value under a key as Python takes it: null, which is None there, is false.
+    pub(super) fn truth(&self, key: &str, or: bool) -> Result<bool, String> {
+        match (self.value.get(key), self.key(key)) {
+            (_, Some(given)) => given.flag(),
+            (Some(_null), None) => Ok(false),
+            (None, None) => Ok(or),
+        }
+    }
+
+    /// An argument of a call by its name or by its place.
+    pub(super) fn argument(&self, key: &str, place: usize) -> Option<Self> {
+        self.key(key).or_else(|| {
+            let list = self.key("_args_")?.list().ok()?;
+            list.get(place).filter(|v| !v.value.is_null()).cloned()
+        })
+    }
+
+    /// Whether a call has arguments without names.
+    pub(super) fn has_places(&self) -> bool {
+        self.key("_args_")
+            .is_some_and(|a| a.value.as_array().is_none_or(|list| !list.is_empty()))
+    }
+
     /// A whole number from 0 to a million or so.
     pub(super) fn size(&self) -> Result<usize, String> {
         // Python writes 3.0 where it computed 3.

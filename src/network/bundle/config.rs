@@ -100,7 +100,9 @@ impl Config {
     fn text(&self, text: &str, stack: &mut Stack) -> Result<Value, String> {
         if let Some(expression) = text.strip_prefix('$') {
             let mut lookup = |id: &str| self.reference(id, stack);
-            return expression::value(expression.trim(), &mut lookup);
+            let value = expression::value(expression.trim(), &mut lookup)?;
+            self.spend(yaml::count(&value))?;
+            return Ok(value);
         }
         if let Some(id) = text.strip_prefix('@') {
             return self.reference(id, stack);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 pub(super) const MOST_TEXT: usize = 4096;
 /// Brackets inside each other.
 const MOST_DEPTH: u32 = 12;
-/// Most entries of a list that is worked out.
+/// Most entries of a list that is worked out, those of the lists in it counted too.
 pub(super) const MOST_ENTRIES: usize = 4096;
 
 /// Looks up a reference; its error ends the reading of the whole file (a cycle, say).
@@ -515,6 +515,11 @@ mod tests {
             "'a' * 9999999999",
             "open('/etc/passwd').read()",
             "@a[7]",
+            "1 if torch.cuda.is_available() else 2",
+            "torch.cuda.device_count() == 1",
+            "not f(1)",
+            "len(@net)",
+            "@net['_target_']",
             "1 +",
             "(((",
             "1 / 0",

@@ -5,8 +5,11 @@ mod expression;
 mod reasons;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_silent;
 mod transforms;
 mod values;
+mod windows;
 mod yaml;
 
 use super::about::{About, ManifestSource};
@@ -82,12 +85,12 @@ pub(super) fn open(folder: &Path) -> Result<Model, NetworkError> {
     around.outputs = graph.outputs.len();
     let (translation, understood) =
         transforms::translate(&around).map_err(|reason| main.refuse(reason))?;
-    notes.extend(translation.notes);
     let mut about = About::translated("MONAI bundle");
     if !understood {
         about.manifest = ManifestSource::Proposed;
     }
     about.notes = notes;
+    about.guesses = translation.notes;
     about.reasons = reasons::of(&around, &translation.manifest, understood);
     Ok(Model {
         graph,
@@ -180,7 +183,8 @@ fn definition(files: &[Config]) -> Result<(&Config, Option<Value>), NetworkError
 /// The window that the inferer uses, for networks whose shapes depend on it.
 fn window(around: &Around) -> Option<[usize; 3]> {
     let inferer = around.inferer.as_ref()?;
-    let sizes = Tree::root(inferer).key("roi_size")?.sizes_of(3).ok()?;
+    let given = Tree::root(inferer).argument("roi_size", 0)?;
+    let sizes = given.sizes_of(3).ok()?;
     let [x, y, z] = sizes.as_slice() else {
         return None;
     };

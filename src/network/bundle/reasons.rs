@@ -66,7 +66,7 @@ fn windows(around: &Around) -> [Reason; 4] {
         class.ends_with("SlidingWindowInferer") || class.ends_with("SlidingWindowInfererAdapt")
     });
     let (origin, why) = if around.detector.is_some() {
-        if super::transforms::sets_windows(around) {
+        if super::windows::sets_windows(around) {
             (Origin::Told, "its detector's sliding window")
         } else {
             (Origin::Guessed, "its detector is given no sliding window")

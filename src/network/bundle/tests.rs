@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::network::manifest::{Axes, BlendMode, Intensity, Orientation, Output};
+use crate::network::naive::{npy, worst};
 use crate::network::{Choice, Field, Origin, facts, naive, open_choice};
 use serde_json::json;
 
-fn bundle(files: &[(&str, String)]) -> tempfile::TempDir {
+pub(super) fn bundle(files: &[(&str, String)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("configs")).unwrap();
     std::fs::create_dir_all(folder.path().join("models")).unwrap();
@@ -15,11 +16,15 @@ fn bundle(files: &[(&str, String)]) -> tempfile::TempDir {
     folder
 }
 
-fn opened(folder: &Path) -> Result<Model, String> {
+pub(super) fn opened(folder: &Path) -> Result<Model, String> {
     open_choice(folder.to_str().unwrap(), &Choice::default()).map_err(|e| e.to_string())
 }
 
-fn of(config: &Value) -> Result<Model, String> {
+pub(super) fn said(model: &Model) -> String {
+    model.about.said().collect::<Vec<_>>().join("\n")
+}
+
+pub(super) fn of(config: &Value) -> Result<Model, String> {
     let folder = bundle(&[("configs/inference.json", config.to_string())]);
     opened(folder.path())
 }
@@ -107,7 +112,7 @@ fn each_class_has_the_parameters_that_pytorch_counts() {
     }
 }
 
-fn lung_nodule() -> Value {
+pub(super) fn lung_nodule() -> Value {
     json!({
         "raw": false,
         "resampled": "$(not @raw)",
@@ -242,7 +247,7 @@ postprocessing: {_target_: Compose, transforms: [{_target_: Activationsd, keys: 
         (BlendMode::Gaussian, [0.25; 3])
     );
     assert!(matches!(&m.output, Output::Segmentation(s) if s.labels == ["background", "spleen"]));
-    assert!(model.about.notes.iter().any(|n| n.contains("sigmoid")));
+    assert!(model.about.said().any(|n| n.contains("sigmoid")));
     assert!(model.weights.is_none() && !model.about.needs_acceptance());
 }
 
@@ -251,18 +256,8 @@ fn a_bundle_runs_with_its_checkpoint_as_pytorch_does() {
     let folder =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/bundles/unet_plain_aniso");
     let model = opened(&folder).unwrap();
-    let npy = |name: &str| {
-        let bytes = std::fs::read(folder.join(name)).unwrap();
-        let file = npyz::NpyFile::new(&bytes[..]).unwrap();
-        let shape: Vec<usize> = file
-            .shape()
-            .iter()
-            .map(|d| usize::try_from(*d).unwrap())
-            .collect();
-        (shape, file.into_vec::<f32>().unwrap())
-    };
-    let (shape, input) = npy("in.npy");
-    let (_, expected) = npy("expected_0.npy");
+    let (shape, input) = npy(&folder.join("in.npy"));
+    let (_, expected) = npy(&folder.join("expected_0.npy"));
     let out = naive::forward(
         &model.graph,
         model.weights.as_ref().unwrap(),
@@ -270,11 +265,7 @@ fn a_bundle_runs_with_its_checkpoint_as_pytorch_does() {
         1,
         &shape[2..],
     );
-    let worst = out[0]
-        .iter()
-        .zip(&expected)
-        .map(|(a, b)| (a - f64::from(*b)).abs())
-        .fold(0.0, f64::max);
+    let worst = worst(&out[0], &expected);
     assert!(worst < 2e-4, "differs by {worst}");
 }
 
@@ -287,7 +278,7 @@ fn steps_that_are_not_known_are_listed_and_the_manifest_waits_to_be_accepted() {
     steps.push(json!("$[t for t in x]"));
     let model = of(&c).unwrap();
     assert!(model.about.needs_acceptance());
-    let notes = model.about.notes.join("\n");
+    let notes = said(&model);
     assert!(
         notes.contains("MyStepd") && notes.contains("[t for t in x]"),
         "{notes}"

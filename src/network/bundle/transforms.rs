@@ -1,10 +1,11 @@
 //! A bundle's preprocessing, inferer and detector, as a manifest. What has no place in one is listed in words.
 
-use super::values::{UNKNOWN, is_unknown};
+use super::values::{UNKNOWN, is_unknown, truth};
+use super::windows::{call, detector_windows, windows};
 use crate::network::about::Translation;
 use crate::network::manifest::{
-    Anchors, BlendMode, BoxSelector, Input, Intensity, Manifest, Orientation, Output, OutputRef,
-    Overlap, Retinanet, Segmentation, WindowLayout, Windows,
+    Anchors, BoxSelector, Input, Intensity, Manifest, Orientation, Output, OutputRef, Retinanet,
+    Segmentation, Windows,
 };
 use crate::network::tree::{Tree, shown};
 use serde_json::Value;
@@ -33,6 +34,10 @@ pub(super) fn translate(around: &Around) -> Result<(Translation, bool), String> 
     for value in &around.transforms {
         work.transform(value)?;
     }
+    if around.transforms.is_empty() {
+        work.notes.push("the bundle does not say, in words that are read here, how a volume is prepared: nothing is done to it".to_owned());
+        work.understood = false;
+    }
     let mut manifest = Manifest {
         input: work.input,
         windows: Windows {
@@ -58,6 +63,9 @@ pub(super) fn translate(around: &Around) -> Result<(Translation, bool), String> 
     }
     manifest.output = if around.detector.is_some() {
         boxes(around, &mut notes)?
+    } else if around.outputs > 1 {
+        notes.push(format!("outputs: kept as they are, for the network has {} and the bundle has no RetinaNetDetector that says what they are", around.outputs));
+        Output::None
     } else {
         Output::Segmentation(Segmentation {
             logits: OutputRef::Position(0),
@@ -75,7 +83,6 @@ struct Work {
     divisible: Option<[usize; 3]>,
     /// The key of the image, once it was loaded.
     image: Option<String>,
-    resampled: bool,
     understood: bool,
 }
 
@@ -86,7 +93,6 @@ impl Default for Work {
             notes: Vec::new(),
             divisible: None,
             image: None,
-            resampled: false,
             understood: true,
         }
     }
@@ -94,7 +100,12 @@ impl Default for Work {
 
 /// A class without its module and without the `d`, `D` or `Dict` of its dictionary form.
 fn plain_name(class: &str) -> &str {
+    // These end in a d of their own.
+    const OWN_D: [&str; 4] = ["DivisiblePad", "SpatialPad", "BorderPad", "CropForeground"];
     let last = class.rsplit('.').next().unwrap_or(class);
+    if OWN_D.contains(&last) {
+        return last;
+    }
     last.strip_suffix("Dict")
         .or_else(|| last.strip_suffix('D'))
         .or_else(|| last.strip_suffix('d'))
@@ -112,14 +123,23 @@ impl Work {
             self.understood = false;
             return Ok(());
         }
-        if t.key("_disabled_")
-            .is_some_and(|d| d.value().as_bool() == Some(true))
-        {
+        let disabled = t.key("_disabled_");
+        if disabled.as_ref().is_some_and(is_disabled) {
             return Ok(());
         }
         let class = t.need("_target_")?.text()?;
         let t = Tree::new(value, class.rsplit('.').next().unwrap_or(class));
         if !self.concerns_image(&t) {
+            return Ok(());
+        }
+        if disabled.is_some_and(|d| truth(d.value()).is_none()) {
+            let step = t.at();
+            self.notes.push(format!("whether the step {step} of the preprocessing is used depends on an expression that is not executed; it is used here"));
+            self.understood = false;
+        }
+        if t.has_places() {
+            let what = format!("{} with arguments given by their place", t.at());
+            self.unknown(&what);
             return Ok(());
         }
         match plain_name(class) {
@@ -178,8 +198,14 @@ impl Work {
     }
 
     fn orientation(&mut self, t: &Tree<'_>) -> Result<(), String> {
-        if self.resampled {
-            self.notes.push("the bundle resamples before it turns the axes; here they are turned first, which gives the same voxels when the spacing is given in the turned order".to_owned());
+        if let Some([x, y, z]) = self.input.spacing_mm {
+            let same = x == y && y == z;
+            self.notes.push(if same {
+                "the bundle resamples before it turns the axes; here they are turned first, which moves voxels by less than one where an axis is reversed".to_owned()
+            } else {
+                "the bundle resamples along the axes as stored and turns them after it; here they are turned first and spacing_mm is taken along the turned axes, which is another spacing where axes change places".to_owned()
+            });
+            self.understood &= same;
         }
         let codes = t.need("axcodes")?;
         let text = match codes.value() {
@@ -229,7 +255,6 @@ impl Work {
             ));
         }
         self.input.spacing_mm = Some([*x, *y, *z]);
-        self.resampled = true;
         Ok(())
     }
 
@@ -266,15 +291,18 @@ impl Work {
                 nonzero,
                 rescale: None,
             },
-            (mean, std) if !nonzero => Intensity::ZScore {
-                mean: mean.unwrap_or(Ok(0.0))?,
-                std: std.unwrap_or(Ok(1.0))?,
+            (Some(mean), Some(std)) if !nonzero => Intensity::ZScore {
+                mean: mean?,
+                // As MONAI divides by it.
+                std: match std? {
+                    0.0 => 1.0,
+                    std => std,
+                },
                 clip: None,
             },
+            // MONAI takes the number that is not given from the volume, and spares zeros.
             _ => {
-                self.unknown(
-                    "NormalizeIntensityd with numbers of its own over voxels that are not zero",
-                );
+                self.unknown("NormalizeIntensityd with one number of its own, or over voxels that are not zero");
                 Intensity::None
             }
         };
@@ -324,119 +352,18 @@ impl Work {
     }
 }
 
-/// Three sizes of a window, -1 or 0 for a whole axis.
-fn roi(v: &Tree<'_>) -> Result<[i64; 3], String> {
-    let one = |t: &Tree<'_>| {
-        t.value()
-            .as_i64()
-            .filter(|n| (-1..=65_536).contains(n))
-            .ok_or_else(|| t.wrong("sizes from -1 to 65536"))
-    };
-    if !v.value().is_array() {
-        return Ok([one(v)?; 3]);
+/// Whether MONAI leaves a step out.
+fn is_disabled(given: &Tree<'_>) -> bool {
+    match given.value() {
+        Value::String(text) => text.trim().eq_ignore_ascii_case("true"),
+        other => truth(other) == Some(true),
     }
-    let list: Vec<i64> = v.list()?.iter().map(one).collect::<Result<_, _>>()?;
-    match list.as_slice() {
-        [x, y, z] => Ok([*x, *y, *z]),
-        [x, y] => Ok([*x, *y, 1]),
-        _ => Err(v.wrong("three sizes")),
-    }
-}
-
-/// What a sliding window inferer or the detector's setter says, with MONAI's defaults.
-fn sliding(t: &Tree<'_>, overlap: f64) -> Result<Windows, String> {
-    let blend = match t.key("mode").map(|m| m.text()).transpose()? {
-        None | Some("constant") => BlendMode::Constant,
-        Some("gaussian") => BlendMode::Gaussian,
-        Some(_) => return Err(t.need("mode")?.wrong("constant or gaussian")),
-    };
-    let overlap = match t.key("overlap") {
-        None => Overlap::All(overlap),
-        Some(o) if o.value().is_array() => match o.numbers()?.as_slice() {
-            [x, y, z] => Overlap::PerAxis([*x, *y, *z]),
-            _ => return Err(o.wrong("one or three shares")),
-        },
-        Some(o) => Overlap::All(o.number()?),
-    };
-    Ok(Windows {
-        roi_size: roi(&t.need("roi_size")?)?,
-        overlap,
-        blend,
-        sigma_scale: match t.key("sigma_scale") {
-            Some(s) if !s.value().is_array() => s.number()?,
-            _ => 0.125,
-        },
-        layout: WindowLayout::Monai,
-    })
-}
-
-fn windows(
-    inferer: &Value,
-    metadata: Option<&Value>,
-    notes: &mut Vec<String>,
-) -> Result<Windows, String> {
-    let t = Tree::new(inferer, "inferer");
-    let class = t
-        .key("_target_")
-        .and_then(|c| c.text().ok())
-        .unwrap_or_default();
-    if class.ends_with("SlidingWindowInferer") || class.ends_with("SlidingWindowInfererAdapt") {
-        let windows = sliding(&t, 0.25)?;
-        if t.key("padding_mode")
-            .is_some_and(|p| p.value() != "constant")
-            || t.key("cval").is_some_and(|c| c.number() != Ok(0.0))
-        {
-            notes.push("the inferer pads volumes smaller than a window by a rule of its own; here with zeros".to_owned());
-        }
-        return Ok(windows);
-    }
-    let shape = metadata
-        .map(Tree::root)
-        .and_then(|m| m.key("network_data_format")?.key("inputs")?.key("image"))
-        .and_then(|i| roi(&i.key("spatial_shape")?).ok());
-    notes.push(format!("the inferer {class} runs the network over the whole volume at once; windows of {} are proposed in its place", shape.map_or_else(|| "the whole volume".to_owned(), |s| format!("{s:?}"))));
-    Ok(Windows {
-        roi_size: shape.unwrap_or([0; 3]),
-        ..Windows::default()
-    })
-}
-
-/// The detector's calls by name.
-fn call<'a>(around: &'a Around, name: &str) -> Option<Tree<'a>> {
-    let named = |v: &&Value| {
-        v.get("_target_")
-            .and_then(Value::as_str)
-            .is_some_and(|t| t.ends_with(name))
-    };
-    around
-        .detector_calls
-        .iter()
-        .rev()
-        .find(named)
-        .map(|v| Tree::new(v, "detector"))
-}
-
-/// Whether the detector is told how to lay windows.
-pub(super) fn sets_windows(around: &Around) -> bool {
-    call(around, "set_sliding_window_inferer").is_some()
-}
-
-fn detector_windows(around: &Around, notes: &mut Vec<String>) -> Result<Windows, String> {
-    if let Some(setter) = call(around, "set_sliding_window_inferer") {
-        return sliding(&setter, 0.5);
-    }
-    notes.push("the detector is given no sliding window: the whole volume is one window until --roi-size says otherwise".to_owned());
-    Ok(Windows {
-        roi_size: [0; 3],
-        overlap: Overlap::All(0.5),
-        ..Windows::default()
-    })
 }
 
 fn boxes(around: &Around, notes: &mut Vec<String>) -> Result<Output, String> {
     let detector = around.detector.as_ref().map(|d| Tree::new(d, "detector"));
     let generator = detector
-        .and_then(|d| d.key("anchor_generator"))
+        .and_then(|d| d.argument("anchor_generator", 1))
         .ok_or("the detector has no anchor_generator")?;
     let class = generator.need("_target_")?;
     if !class.text()?.ends_with("AnchorGeneratorWithAnchorShape") {
@@ -444,7 +371,7 @@ fn boxes(around: &Around, notes: &mut Vec<String>) -> Result<Output, String> {
             class.wrong("AnchorGeneratorWithAnchorShape (others are not read by this version)")
         );
     }
-    let shapes = match generator.key("base_anchor_shapes") {
+    let shapes = match generator.argument("base_anchor_shapes", 1) {
         Some(list) => list
             .list()?
             .iter()
@@ -460,21 +387,12 @@ fn boxes(around: &Around, notes: &mut Vec<String>) -> Result<Output, String> {
             [20.0, 20.0, 48.0],
         ],
     };
-    let scales = match generator.key("feature_map_scales") {
+    let scales = match generator.argument("feature_map_scales", 0) {
         Some(list) => list.numbers()?,
         None => vec![1.0, 2.0, 4.0, 8.0],
     };
     let levels = around.outputs / 2;
     let setter = call(around, "set_box_selector_parameters");
-    let number = |key: &str, or: f64| {
-        let given = setter.as_ref().and_then(|s| s.key(key));
-        given.map_or(Ok(or), |v| v.number())
-    };
-    let count = |key: &str, or: usize| {
-        let given = setter.as_ref().and_then(|s| s.key(key));
-        given.map_or(Ok(or), |v| v.size())
-    };
-    let or = BoxSelector::default();
     let network = around.network.as_ref().map(Tree::root);
     let classes = network
         .and_then(|n| n.key("num_classes")?.size().ok())
@@ -494,16 +412,30 @@ fn boxes(around: &Around, notes: &mut Vec<String>) -> Result<Output, String> {
             base_shapes: shapes,
             level_scales: scales.into_iter().take(levels.max(1)).collect(),
         },
-        box_selector: BoxSelector {
-            score_thresh: number("score_thresh", or.score_thresh)?,
-            topk_candidates_per_level: count(
-                "topk_candidates_per_level",
-                or.topk_candidates_per_level,
-            )?,
-            nms_thresh: number("nms_thresh", or.nms_thresh)?,
-            detections_per_img: count("detections_per_img", or.detections_per_img)?,
-        },
+        box_selector: selector(setter.as_ref())?,
     }))
+}
+
+/// What the detector's setter says of the boxes that are kept, with MONAI's defaults.
+fn selector(setter: Option<&Tree<'_>>) -> Result<BoxSelector, String> {
+    let or = BoxSelector::default();
+    let given = |key: &str, place: usize| setter.and_then(|s| s.argument(key, place));
+    let number = |v: Option<Tree<'_>>, or: f64| v.map_or(Ok(or), |v| v.number());
+    let count = |v: Option<Tree<'_>>, or: usize| v.map_or(Ok(or), |v| v.size());
+    if let Some(sigmoid) = given("apply_sigmoid", 4)
+        && !sigmoid.flag()?
+    {
+        return Err(sigmoid.wrong("true (scores without a sigmoid are not read by this version)"));
+    }
+    Ok(BoxSelector {
+        score_thresh: number(given("score_thresh", 0), or.score_thresh)?,
+        topk_candidates_per_level: count(
+            given("topk_candidates_per_level", 1),
+            or.topk_candidates_per_level,
+        )?,
+        nms_thresh: number(given("nms_thresh", 2), or.nms_thresh)?,
+        detections_per_img: count(given("detections_per_img", 3), or.detections_per_img)?,
+    })
 }
 
 /// Names of the output's channels, from `metadata.json`.

@@ -1,6 +1,7 @@
 //! Arithmetic of a bundle's expressions on plain values; what is not known stays unknown.
 
 use super::expression::{MOST_ENTRIES, MOST_TEXT};
+use super::yaml::count;
 use serde_json::{Number, Value, json};
 
 /// The mark of what is not known; its value is the text.
@@ -13,6 +14,11 @@ pub(super) fn unknown(text: &str) -> Value {
 
 pub(super) fn is_unknown(value: &Value) -> bool {
     value.get(UNKNOWN).is_some()
+}
+
+/// Whether a value stands for what a call would give, or is not known: of neither is it known what it is worth.
+fn is_opaque(value: &Value) -> bool {
+    is_unknown(value) || value.get("_target_").is_some()
 }
 
 /// What a method of an object gives: the object itself where the method only moves or switches it.
@@ -30,7 +36,7 @@ pub(super) fn method(object: Value, name: &str, call: Value) -> Value {
 pub(super) fn builtin(name: &str, call: &Value) -> Option<Value> {
     let args = call.get("_args_").and_then(Value::as_array);
     let first = args.and_then(|a| a.first())?;
-    if is_unknown(first) {
+    if is_opaque(first) {
         return None;
     }
     let numbers = |v: &Value| -> Option<Vec<f64>> {
@@ -79,7 +85,7 @@ pub(super) fn number(v: f64) -> Option<Value> {
 }
 
 pub(super) fn truth(v: &Value) -> Option<bool> {
-    if is_unknown(v) {
+    if is_opaque(v) {
         return None;
     }
     Some(match v {
@@ -93,7 +99,7 @@ pub(super) fn truth(v: &Value) -> Option<bool> {
 }
 
 pub(super) fn compared(sign: &str, left: &Value, right: &Value) -> Option<Value> {
-    if is_unknown(left) || is_unknown(right) {
+    if is_opaque(left) || is_opaque(right) {
         return None;
     }
     if let (Some(a), Some(b)) = (left.as_f64(), right.as_f64()) {
@@ -111,6 +117,11 @@ pub(super) fn compared(sign: &str, left: &Value, right: &Value) -> Option<Value>
         "!=" => Some(Value::Bool(left != right)),
         _ => None,
     }
+}
+
+/// Values in a list and in the lists in it.
+fn inside(list: &Value) -> usize {
+    count(list).saturating_sub(1)
 }
 
 pub(super) fn arithmetic(sign: char, left: &Value, right: &Value) -> Option<Value> {
@@ -132,12 +143,13 @@ pub(super) fn arithmetic(sign: char, left: &Value, right: &Value) -> Option<Valu
         ('+', Value::String(a), Value::String(b)) if a.len() + b.len() <= MOST_TEXT => {
             Some(format!("{a}{b}").into())
         }
-        ('+', Value::Array(a), Value::Array(b)) if a.len() + b.len() <= MOST_ENTRIES => {
+        // Lists of lists grow by what is in them, not by their entries alone.
+        ('+', Value::Array(a), Value::Array(b)) if inside(left) + inside(right) <= MOST_ENTRIES => {
             Some(Value::Array([a.as_slice(), b].concat()))
         }
         ('*', Value::Array(a), n) => {
             let n = usize::try_from(n.as_u64()?).ok()?;
-            (n.checked_mul(a.len())? <= MOST_ENTRIES)
+            (n.checked_mul(inside(left))? <= MOST_ENTRIES)
                 .then(|| Value::Array(a.iter().cycle().take(n * a.len()).cloned().collect()))
         }
         _ => None,
@@ -145,7 +157,7 @@ pub(super) fn arithmetic(sign: char, left: &Value, right: &Value) -> Option<Valu
 }
 
 pub(super) fn place_of(value: &Value, place: &Value) -> Option<Value> {
-    if is_unknown(value) {
+    if is_opaque(value) {
         return None;
     }
     match (value, place) {

@@ -1,8 +1,8 @@
 //! A constructor's arguments, read with their limits: a wrong or unknown one is answered by its name.
 
-use crate::network::graph::Act;
-use crate::network::norms::{Nonlin, Norm};
+use crate::network::norms::{Nonlin, Norm, Settings};
 use crate::network::tree::Tree;
+use serde_json::Value;
 
 /// Channels of one layer.
 const MOST_CHANNELS: usize = 8192;
@@ -17,8 +17,14 @@ impl<'a> Args<'a> {
         Self { tree }
     }
 
-    /// Refuses arguments that the constructor does not have.
+    /// Refuses arguments that the constructor does not have, and those that are given by place.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), String> {
+        if self.tree.has_places() {
+            return Err(format!(
+                "\"{}\" is given arguments by their place, which this version does not read for it; write each with its name",
+                self.tree.at()
+            ));
+        }
         for (key, value) in self.tree.entries()? {
             if !key.starts_with('_') && !known.contains(&key) {
                 return Err(format!(
@@ -82,7 +88,7 @@ impl<'a> Args<'a> {
     }
 
     pub(super) fn flag(&self, key: &str, or: bool) -> Result<bool, String> {
-        self.key(key).map_or(Ok(or), |v| v.flag())
+        self.tree.truth(key, or)
     }
 
     pub(super) fn text(&self, key: &str, or: &str) -> Result<String, String> {
@@ -103,11 +109,22 @@ impl<'a> Args<'a> {
     }
 
     pub(super) fn norm(&self, key: &str, or: Norm) -> Result<Norm, String> {
-        self.key(key).map_or(Ok(or), |v| norm(&v))
+        match (self.is_none(key), self.key(key)) {
+            (true, _) => Ok(Norm::Off),
+            (false, v) => v.map_or(Ok(or), |v| norm(&v)),
+        }
     }
 
     pub(super) fn act(&self, key: &str, or: Nonlin) -> Result<Nonlin, String> {
-        self.key(key).map_or(Ok(or), |v| nonlin(&v))
+        match (self.is_none(key), self.key(key)) {
+            (true, _) => Ok(Nonlin::Off),
+            (false, v) => v.map_or(Ok(or), |v| nonlin(&v)),
+        }
+    }
+
+    /// Whether an argument is None: for a layer that is none at all, and not the one that stands there when nothing is said.
+    fn is_none(&self, key: &str) -> bool {
+        self.tree.value().get(key).is_some_and(Value::is_null)
     }
 }
 
@@ -143,73 +160,40 @@ fn named<'a>(v: &Tree<'a>) -> Result<(String, Option<Tree<'a>>), String> {
     }
 }
 
-fn setting<'a>(settings: Option<&Tree<'a>>, key: &str) -> Option<Tree<'a>> {
-    settings.and_then(|s| s.key(key))
-}
-
 fn norm(v: &Tree<'_>) -> Result<Norm, String> {
     let (name, settings) = named(v)?;
-    let get = |key: &str| setting(settings.as_ref(), key);
-    let eps = get("eps").map_or(Ok(Norm::EPS), |e| e.number().map(narrow))?;
-    let affine = |or: bool| get("affine").map_or(Ok(or), |a| a.flag());
-    match name.as_str() {
-        "" => Ok(Norm::Off),
-        "instance" | "instance_nvfuser" => Ok(Norm::Instance {
-            affine: affine(name == "instance_nvfuser")?,
-            eps,
-        }),
-        "batch" | "syncbatch" => Ok(Norm::Batch {
-            affine: affine(true)?,
-            eps,
-        }),
-        "group" => {
-            let groups =
-                get("num_groups").ok_or_else(|| v.wrong("a group norm with num_groups"))?;
-            Ok(Norm::Group {
-                groups: width(&groups)?,
-                affine: affine(true)?,
-                eps,
-            })
+    let kind = match name.as_str() {
+        "" => return Ok(Norm::Off),
+        // The same values as the plain ones, by other kernels or over several cards.
+        "instance_nvfuser" => "instance",
+        "syncbatch" => "batch",
+        other => other,
+    };
+    let read = Norm::read(kind, Settings(settings.as_ref()))?
+        .ok_or_else(|| v.wrong("the norm instance, batch or group"))?;
+    match read {
+        Norm::Group { groups, .. } if !(1..=MOST_CHANNELS).contains(&groups) => {
+            Err(v.wrong(&format!("a group norm of 1 to {MOST_CHANNELS} groups")))
         }
-        _ => Err(v.wrong("the norm instance, batch or group")),
+        read => Ok(read),
     }
 }
 
 fn nonlin(v: &Tree<'_>) -> Result<Nonlin, String> {
     let (name, settings) = named(v)?;
-    let get = |key: &str| setting(settings.as_ref(), key);
-    let inplace = get("inplace").map_or(Ok(false), |f| f.flag())?;
-    let number = |key: &str, or: f32| get(key).map_or(Ok(or), |n| n.number().map(narrow));
-    let act = match name.as_str() {
+    let read = match name.as_str() {
         "" => return Ok(Nonlin::Off),
-        "prelu" => {
-            let slopes = get("num_parameters").map_or(Ok(1), |n| width(&n))?;
-            return Ok(Nonlin::PRelu { slopes });
-        }
-        "relu" => Act::Relu,
-        "leakyrelu" => Act::LeakyRelu {
-            slope: number("negative_slope", 0.01)?,
-        },
-        "elu" => Act::Elu {
-            alpha: number("alpha", 1.0)?,
-        },
-        "gelu" => Act::Gelu,
-        "sigmoid" => Act::Sigmoid,
-        "tanh" => Act::Tanh,
-        "swish" | "memswish" if get("alpha").is_none() => Act::Silu,
-        _ => {
-            return Err(v.wrong(
-                "the activation relu, leakyrelu, prelu, elu, gelu, swish, sigmoid or tanh",
-            ));
-        }
+        // torch's name; MONAI calls it swish.
+        "silu" => None,
+        other => Nonlin::read(other, Settings(settings.as_ref()))?,
     };
-    Ok(Nonlin::Plain(act, inplace))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "torch keeps such settings in single precision where it uses them"
-)]
-const fn narrow(v: f64) -> f32 {
-    v as f32
+    match read {
+        Some(Nonlin::PRelu { slopes }) if !(1..=MOST_CHANNELS).contains(&slopes) => {
+            Err(v.wrong(&format!("1 to {MOST_CHANNELS} slopes")))
+        }
+        Some(read) => Ok(read),
+        None => {
+            Err(v.wrong("the activation relu, leakyrelu, prelu, elu, gelu, swish, sigmoid or tanh"))
+        }
+    }
 }

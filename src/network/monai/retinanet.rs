@@ -3,7 +3,7 @@
 use super::args::Args;
 use crate::network::builder::{Builder, Conv};
 use crate::network::graph::{Act, Graph, TensorId};
-use crate::network::norms::Norm;
+use crate::network::norms::{Nonlin, Norm};
 use crate::network::tree::Tree;
 
 /// Channels of the pyramid: fixed in MONAI.
@@ -79,7 +79,7 @@ impl RetinaNet {
         if class != "resnet_fpn_feature_extractor" {
             return Err(extractor.wrong("a call of resnet_fpn_feature_extractor"));
         }
-        let get = |key: &str, place: usize| argument(&call, key, place);
+        let get = |key: &str, place: usize| call.argument(key, place);
         let backbone =
             get("backbone", 0).ok_or_else(|| extractor.wrong("a call with a backbone"))?;
         let returned = match get("returned_layers", 3) {
@@ -150,14 +150,6 @@ fn call<'a>(v: &Tree<'a>, expected: &str) -> Result<(String, Tree<'a>), String> 
     Ok((last.to_owned(), v.clone()))
 }
 
-/// An argument by name or by place.
-fn argument<'a>(call: &Tree<'a>, key: &str, place: usize) -> Option<Tree<'a>> {
-    call.key(key).or_else(|| {
-        let list = call.key("_args_")?.list().ok()?;
-        list.get(place).filter(|v| !v.value().is_null()).cloned()
-    })
-}
-
 impl Backbone {
     fn read(v: &Tree<'_>, dims: usize) -> Result<Self, String> {
         let (class, call) = call(v, "ResNet or resnet50")?;
@@ -198,12 +190,12 @@ impl Backbone {
         let usual = args
             .key("widen_factor")
             .is_none_or(|w| w.number() == Ok(1.0));
-        if !usual || args.text("shortcut_type", "B")? != "B" || args.key("act").is_some() {
+        let relu = Nonlin::Plain(Act::Relu, true);
+        let relus = matches!(args.act("act", relu)?, Nonlin::Plain(Act::Relu, _));
+        if !usual || args.text("shortcut_type", "B")? != "B" || !relus {
             return Err(v.wrong("a ResNet with shortcuts of type B, a widen_factor of 1 and ReLU"));
         }
-        let planes = args
-            .widths("block_inplanes", &[64, 128, 256, 512])
-            .unwrap_or_else(|_an_expression| vec![64, 128, 256, 512]);
+        let planes = planes(&args)?;
         if layers.len() != 4 || planes.len() != 4 {
             return Err(v.wrong("a ResNet of four levels"));
         }
@@ -301,6 +293,19 @@ impl Backbone {
         let sum = b.add(&format!("{at}.add"), y, residual, true);
         b.act(&act, sum, Act::Relu, true)
     }
+}
+
+/// Channels of the four levels; MONAI's `get_inplanes()` gives the usual ones.
+fn planes(args: &Args<'_>) -> Result<Vec<usize>, String> {
+    let usual = args
+        .key("block_inplanes")
+        .and_then(|v| v.key("_target_")?.text().ok())
+        .is_some_and(|t| t.rsplit('.').next() == Some("get_inplanes"));
+    let planes = [64, 128, 256, 512];
+    if usual {
+        return Ok(planes.to_vec());
+    }
+    args.widths("block_inplanes", &planes)
 }
 
 fn is_bottleneck(call: &Tree<'_>) -> Result<bool, String> {

@@ -129,7 +129,6 @@ fn build(
         notes: more,
     } = preparation::manifest(plans, &configuration, &data).map_err(Failed::Plans)?;
     manifest.check().map_err(Failed::Plans)?;
-    notes.extend(more);
     notes.push(said_of_mirroring(mirroring, graph.spatial_dims));
     let weights = state
         .map(|s| weights(&graph, s, path))
@@ -137,6 +136,7 @@ fn build(
         .map_err(Failed::File)?;
     let mut about = About::translated("nnU-Net plans");
     about.notes = notes;
+    about.guesses = more;
     Ok(Model {
         graph,
         manifest,

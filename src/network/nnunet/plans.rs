@@ -1,8 +1,7 @@
 //! nnU-Net's `plans.json` (version 2, with the keys of before and after its `architecture` block) and `dataset.json`.
 
 use super::unet::UNet;
-use crate::network::graph::Act;
-use crate::network::norms::{Nonlin, Norm};
+use crate::network::norms::{Nonlin, Norm, Settings};
 use crate::network::tree::Tree;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -209,7 +208,7 @@ fn new_keys(a: &Tree<'_>, in_channels: usize, classes: usize) -> Result<UNet, St
         Some(n) => n.size()?,
         None => kernels.len(),
     };
-    let flag = |key: &str, or: bool| args.key(key).map_or(Ok(or), |f| f.flag());
+    let flag = |key: &str| args.truth(key, false);
     let net = UNet {
         in_channels,
         classes,
@@ -222,10 +221,10 @@ fn new_keys(a: &Tree<'_>, in_channels: usize, classes: usize) -> Result<UNet, St
         kernels,
         residual,
         stem: args.key("stem_channels").map(|s| s.size()).transpose()?,
-        bias: flag("conv_bias", false)?,
+        bias: flag("conv_bias")?,
         norm: norm(&args)?,
         nonlin: nonlin(&args)?,
-        nonlin_first: flag("nonlin_first", false)?,
+        nonlin_first: flag("nonlin_first")?,
     };
     checked(net, stages)
 }
@@ -286,21 +285,14 @@ fn norm(args: &Tree<'_>) -> Result<Norm, String> {
         return Ok(Norm::Off);
     };
     let given = args.key("norm_op_kwargs");
-    let setting = |key: &str| given.as_ref().and_then(|g| g.key(key));
-    let eps = setting("eps").map_or(Ok(Norm::EPS), |e| e.number().map(narrow))?;
-    let affine = |or: bool| setting("affine").map_or(Ok(or), |a| a.flag());
     let name = op.text()?.rsplit('.').next().unwrap_or_default();
-    match name.trim_end_matches(['1', '2', '3', 'd']) {
-        "InstanceNorm" => Ok(Norm::Instance {
-            affine: affine(false)?,
-            eps,
-        }),
-        "BatchNorm" => Ok(Norm::Batch {
-            affine: affine(true)?,
-            eps,
-        }),
-        _ => Err(op.wrong("torch's InstanceNorm or BatchNorm")),
-    }
+    let kind = match name.trim_end_matches(['1', '2', '3', 'd']) {
+        "InstanceNorm" => "instance",
+        "BatchNorm" => "batch",
+        _ => "",
+    };
+    Norm::read(kind, Settings(given.as_ref()))?
+        .ok_or_else(|| op.wrong("torch's InstanceNorm or BatchNorm"))
 }
 
 fn nonlin(args: &Tree<'_>) -> Result<Nonlin, String> {
@@ -308,30 +300,17 @@ fn nonlin(args: &Tree<'_>) -> Result<Nonlin, String> {
         return Ok(Nonlin::Off);
     };
     let given = args.key("nonlin_kwargs");
-    let setting = |key: &str| given.as_ref().and_then(|g| g.key(key));
-    let inplace = setting("inplace").map_or(Ok(false), |f| f.flag())?;
-    let act = match op.text()?.rsplit('.').next() {
-        Some("LeakyReLU") => Act::LeakyRelu {
-            slope: setting("negative_slope").map_or(Ok(0.01), |s| s.number().map(narrow))?,
-        },
-        Some("ReLU") => Act::Relu,
-        Some("GELU") => Act::Gelu,
-        Some("SiLU") => Act::Silu,
-        Some("ELU") => Act::Elu {
-            alpha: setting("alpha").map_or(Ok(1.0), |s| s.number().map(narrow))?,
-        },
-        Some("PReLU") => return Ok(Nonlin::PRelu { slopes: 1 }),
-        _ => return Err(op.wrong("LeakyReLU, ReLU, PReLU, ELU, GELU or SiLU of torch.nn")),
+    let kind = match op.text()?.rsplit('.').next() {
+        Some("LeakyReLU") => "leakyrelu",
+        Some("ReLU") => "relu",
+        Some("PReLU") => "prelu",
+        Some("GELU") => "gelu",
+        Some("SiLU") => "silu",
+        Some("ELU") => "elu",
+        _ => "",
     };
-    Ok(Nonlin::Plain(act, inplace))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "torch keeps such settings in single precision where it uses them"
-)]
-const fn narrow(v: f64) -> f32 {
-    v as f32
+    Nonlin::read(kind, Settings(given.as_ref()))?
+        .ok_or_else(|| op.wrong("LeakyReLU, ReLU, PReLU, ELU, GELU or SiLU of torch.nn"))
 }
 
 /// Refuses what cannot be built: lists that do not match, and sizes that no network has.

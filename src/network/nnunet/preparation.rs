@@ -18,13 +18,11 @@ pub(super) fn manifest(
     let mut notes = Vec::new();
     let root = Tree::root(configuration);
     let axes = axes(plans)?;
-    let patch = root.need("patch_size")?.sizes()?;
-    let roi_size = match patch.as_slice() {
-        [a, b, c] => axes.reorder([*a, *b, *c]).map(wide),
-        // A flat network sees one slice at a time.
-        [a, b] => [wide(*b), wide(*a), 1],
-        _ => return Err(root.need("patch_size")?.wrong("two or three sizes")),
-    };
+    let patch = root.need("patch_size")?;
+    let roi_size = axes
+        .window(&patch.sizes()?)
+        .filter(|_| patch.list().is_ok_and(|axes| axes.len() > 1))
+        .ok_or_else(|| patch.wrong("two or three sizes"))?;
     let spacing_mm = spacing(&root, axes, &mut notes)?;
     let manifest = Manifest {
         input: Input {
@@ -53,10 +51,6 @@ pub(super) fn manifest(
         );
     }
     Ok(Translation { manifest, notes })
-}
-
-fn wide(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
 }
 
 /// nnU-Net reads z, y, x and may turn the axes so that the coarsest comes first.
@@ -99,7 +93,8 @@ fn spacing(
             notes.push("nnU-Net scales the intensities first and then resamples with cubic splines (the coarse axis of uneven voxels by nearest); here voxels are resampled linearly, as MONAI's Spacingd does: expect small differences at edges".to_owned());
             Ok(Some(axes.reorder([*a, *b, *c])))
         }
-        [y, x] => {
+        [a, b] => {
+            let (x, y) = if axes == Axes::Zyx { (b, a) } else { (a, b) };
             notes.push(format!("the network is flat: it sees slices at {x} x {y} mm, their distance stays as stored"));
             Ok(None)
         }

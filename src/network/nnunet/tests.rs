@@ -2,23 +2,13 @@
 
 use super::*;
 use crate::network::manifest::{Axes, BlendMode, Intensity, Output, WindowLayout};
+use crate::network::naive::{npy, worst};
 use crate::network::{facts, naive, open_choice};
 use serde_json::json;
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/nnunet/nnUNetTrainer__nnUNetPlans__3d_fullres")
-}
-
-pub(super) fn npy(path: &Path) -> (Vec<usize>, Vec<f32>) {
-    let bytes = std::fs::read(path).unwrap();
-    let file = npyz::NpyFile::new(&bytes[..]).unwrap();
-    let shape = file
-        .shape()
-        .iter()
-        .map(|d| usize::try_from(*d).unwrap())
-        .collect();
-    (shape, file.into_vec().unwrap())
 }
 
 fn new_keys() -> Value {
@@ -160,7 +150,7 @@ fn every_configuration_has_the_parameters_that_pytorch_counts() {
     let (_folder, path) = written(&residual, Some(data));
     let model = with(&path, None).unwrap();
     assert_eq!(facts::n_parameters(&model.graph), 102_352_244);
-    assert!(model.about.notes.iter().any(|n| n.contains("regions")));
+    assert!(model.about.said().any(|n| n.contains("regions")));
 }
 
 #[test]
@@ -219,6 +209,18 @@ fn the_manifest_says_what_nnunet_does_with_a_volume() {
 }
 
 #[test]
+fn a_flat_patch_keeps_the_order_of_the_tensors_axes_when_they_are_turned() {
+    for (forward, roi) in [([0, 1, 2], [256, 512, 1]), ([2, 1, 0], [512, 256, 1])] {
+        let mut p = plans();
+        p["transpose_forward"] = json!(forward);
+        p["configurations"]["2d"]["patch_size"] = json!([512, 256]);
+        let (_folder, path) = written(&p, Some(liver()));
+        let model = with(&path, Some("2d")).unwrap();
+        assert_eq!(model.manifest.windows.roi_size, roi, "{forward:?}");
+    }
+}
+
+#[test]
 fn a_results_folder_runs_with_its_weights_as_pytorch_does() {
     let model = open_choice(golden().to_str().unwrap(), &Choice::default()).unwrap();
     let notes = model.about.notes.join("\n");
@@ -230,11 +232,7 @@ fn a_results_folder_runs_with_its_weights_as_pytorch_does() {
     let (_, expected) = npy(&folder.join("expected_0.npy"));
     let weights = model.weights.as_ref().unwrap();
     let out = naive::forward(&model.graph, weights, &input, 1, &shape[2..]);
-    let worst = out[0]
-        .iter()
-        .zip(&expected)
-        .map(|(a, b)| (a - f64::from(*b)).abs())
-        .fold(0.0, f64::max);
+    let worst = worst(&out[0], &expected);
     assert!(worst < 2e-4, "differs by {worst}");
 }
 
@@ -402,6 +400,19 @@ fn each_fault_of_a_plan_is_answered_with_its_place() {
             "another norm",
             change(&arg("norm_op"), json!("torch.nn.LayerNorm")),
             "InstanceNorm or BatchNorm",
+        ),
+        (
+            "a norm that keeps statistics of its own",
+            change(
+                &arg("norm_op_kwargs"),
+                json!({ "affine": true, "track_running_stats": true }),
+            ),
+            "norm_op_kwargs.track_running_stats",
+        ),
+        (
+            "an activation with a setting that is not known",
+            change(&arg("nonlin_kwargs"), json!({ "slope": 0.2 })),
+            "nonlin_kwargs.slope",
         ),
         (
             "turned axes",

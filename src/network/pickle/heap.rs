@@ -5,6 +5,9 @@ use super::tensor::{Array, Dtype, Storage, Strided};
 /// Values that all lists, tuples and dictionaries of one pickle may hold together.
 const MOST_VALUES: usize = 8_000_000;
 
+/// Values that tensors may hold beyond those of their storages: a stride of 0 repeats one without end.
+const MOST_REPEATED: usize = 1 << 26;
+
 /// Place of a thing in one of the heap's lists.
 pub(super) type At = usize;
 
@@ -42,6 +45,7 @@ pub(super) struct Heap {
     pub(super) tensors: Vec<Strided>,
     pub(super) arrays: Vec<Array>,
     values: usize,
+    repeated: usize,
 }
 
 impl Heap {
@@ -57,6 +61,17 @@ impl Heap {
     /// Counts bytes that are copied, sixteen to a value.
     pub(super) fn work(&mut self, bytes: usize) -> Result<(), String> {
         self.room(bytes / 16)
+    }
+
+    /// Counts the values of a tensor that reads its storage more than once.
+    pub(super) fn repeat(&mut self, values: usize) -> Result<(), String> {
+        self.repeated = self.repeated.saturating_add(values);
+        if self.repeated > MOST_REPEATED {
+            return Err(format!(
+                "its tensors repeat what their storages hold, to more than {MOST_REPEATED} values"
+            ));
+        }
+        Ok(())
     }
 
     pub(super) fn new_str(&mut self, text: String) -> Result<Value, String> {

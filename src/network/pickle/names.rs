@@ -274,6 +274,9 @@ fn tensor(heap: &mut Heap, given: &[Value]) -> Result<Value, String> {
             ));
         }
     }
+    if let Some(n) = count(&made.shape).filter(|n| *n > held) {
+        heap.repeat(n)?;
+    }
     heap.room(1)?;
     heap.tensors.push(made);
     Ok(Value::Tensor(heap.tensors.len() - 1))
@@ -287,16 +290,21 @@ pub(super) fn storage(heap: &mut Heap, id: Value) -> Result<Value, String> {
         key,
         _device,
         Value::Int(len),
-        ..,
+        rest @ ..,
     ] = args(heap, id)?
     else {
         return Err(
             "it refers to something outside itself that is not a tensor's storage".to_owned(),
         );
     };
+    // The older stream says here which part of a storage a view is.
+    let part = rest.first().is_some_and(|v| *v != Value::None);
     let (module, class) = heap.globals.get(*class).cloned().unwrap_or_default();
     if heap.str(*kind) != Some("storage") {
         return Err("it refers to something outside itself that is not a storage".to_owned());
+    }
+    if part {
+        return Err("a storage in it is a part of another one, as PyTorch before 0.4 saved them; load and save it with a PyTorch of today".to_owned());
     }
     let dtype = Dtype::of_storage(&class).ok_or_else(|| {
         format!("a storage is {module}.{class}, expected one of floats, integers or truth values such as torch.FloatStorage")
