@@ -236,6 +236,8 @@ impl Lowering<'_> {
                     | Op::MaxPool { .. }
                     | Op::Tensor(
                         TensorOp::MatMul
+                            | TensorOp::Linear
+                            | TensorOp::Window(_)
                             | TensorOp::Binary(_)
                             | TensorOp::Where
                             | TensorOp::Transpose { .. }

@@ -94,6 +94,8 @@ pub(super) fn follow(
             let at = aligned()?;
             (made.get(at) == x.get(axis)).then_some(at)
         }
+        TensorOp::Linear => (input == 0 && axis + 1 < x.len()).then_some(axis),
+        TensorOp::Window(_) => None,
         TensorOp::Reduce { axes, keep, .. } => {
             if axes.contains(&axis) {
                 return None;

@@ -421,7 +421,7 @@ pub struct Graph {
     pub inputs: Vec<TensorId>,
     /// Outputs, in order.
     pub outputs: Vec<TensorId>,
-    /// Batch and spatial sizes at which its file was read; empty for a network that was built here.
+    /// Batch and spatial sizes at which its file was read, or that its settings name; empty where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub example: Vec<usize>,
     /// Nodes that hold at the example's sizes only.

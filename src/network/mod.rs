@@ -39,6 +39,7 @@ pub mod tensor_op;
 pub(crate) mod tensor_shapes;
 mod tree;
 pub mod weights;
+pub(crate) mod windows;
 
 pub use about::{About, Field, ManifestSource, Origin, Reason};
 pub use error::NetworkError;

@@ -3,6 +3,7 @@
 use super::graph::PadMode;
 use super::tensor_op::{Binary, Coordinates, Nearest, PoolKind, Reduce, ResizeTo, TensorOp};
 use super::tensor_shapes::{cut_at, sizes};
+use super::windows::{WindowPart, Windowed};
 
 /// A tensor in C order.
 #[derive(Clone)]
@@ -130,6 +131,14 @@ pub(super) fn run(op: &TensorOp, x: &[Dense], shape: &[usize], all: &[Vec<usize>
                 .sum();
             dot + x.get(2).map_or(0.0, |b| b.data[last[1]])
         }),
+        TensorOp::Linear => each(&|i| {
+            let (outer, n) = i.split_at(i.len() - 1);
+            let dot: f64 = (0..x[1].shape[1])
+                .map(|j| a.at(&[outer, &[j]].concat()) * x[1].at(&[n[0], j]))
+                .sum();
+            dot + x.get(2).map_or(0.0, |b| b.data[n[0]])
+        }),
+        TensorOp::Window(op) => window(op, x, shape),
         TensorOp::Binary(op) => each(&|i| binary(*op, a.wide(i), x[1].wide(i))),
         TensorOp::Where => each(&|i| {
             if a.wide(i) == 0.0 {
@@ -283,6 +292,86 @@ fn resized(a: &Dense, i: &[usize], place: &dyn Fn(usize) -> f64, nearest: Option
         sum += share * a.at(&from);
     }
     sum
+}
+
+/// Pads, rolls and cuts one after the other, as the words say.
+fn window(op: &Windowed, x: &[Dense], shape: &[usize]) -> Vec<f64> {
+    let tokens = |count: usize| {
+        indices(&op.window)
+            .take(count)
+            .map(|i| i.iter().map(|v| signed(*v)).collect::<Vec<i64>>())
+            .collect::<Vec<_>>()
+    };
+    let map = |of: &[usize]| {
+        let last = of.len() - 1;
+        let pairs = of[1..last].iter().zip(&op.window);
+        pairs
+            .map(|(n, w)| {
+                let side = (*w).min(*n);
+                let shift = if n > w { w / 2 } else { 0 };
+                (side, n.div_ceil(side) * side, shift)
+            })
+            .collect::<Vec<_>>()
+    };
+    // Where a place of the rolled map lies among windows: its window and its place in it.
+    let split = |at: &[usize], sides: &[(usize, usize, usize)]| {
+        at.iter().zip(sides).fold((0, 0), |(w, t), (i, s)| {
+            (w * (s.1 / s.0) + i / s.0, t * s.0 + i % s.0)
+        })
+    };
+    match op.part {
+        WindowPart::Cut { shifted } | WindowPart::Join { shifted } => {
+            let joins = matches!(op.part, WindowPart::Join { .. });
+            let whole = if joins { shape } else { &x[0].shape };
+            let sides = map(whole);
+            let windows: usize = sides.iter().map(|s| s.1 / s.0).product();
+            let tokens: usize = sides.iter().map(|s| s.0).product();
+            let width = whole[whole.len() - 1];
+            let mut out = vec![0.0; shape.iter().product()];
+            for (place, index) in indices(whole).enumerate() {
+                let last = index.len() - 1;
+                let rolled: Vec<usize> = index[1..last]
+                    .iter()
+                    .zip(&sides)
+                    .map(|(i, s)| (i + s.1 - if shifted { s.2 } else { 0 }) % s.1)
+                    .collect();
+                let (window, token) = split(&rolled, &sides);
+                let cut = ((index[0] * windows + window) * tokens + token) * width + index[last];
+                if joins {
+                    out[place] = x[0].data[cut];
+                } else {
+                    out[cut] = x[0].data[place];
+                }
+            }
+            out
+        }
+        WindowPart::Regions => {
+            let sides = map(&x[0].shape);
+            let padded: Vec<usize> = sides.iter().map(|s| s.1).collect();
+            let mut out = vec![0.0; shape.iter().product()];
+            for at in indices(&padded) {
+                let (window, token) = split(&at, &sides);
+                let region = at.iter().zip(&sides).fold(0, |all, (i, s)| {
+                    let strip = usize::from(*i >= s.1 - s.0) + usize::from(*i >= s.1 - s.2);
+                    all * 3 + if s.2 == 0 { 0 } else { strip }
+                });
+                out[window * shape[1] + token] = region as f64;
+            }
+            out
+        }
+        WindowPart::Bias => {
+            let places = tokens(shape[1]);
+            indices(shape)
+                .map(|i| {
+                    let pair = places[i[1]].iter().zip(&places[i[2]]).zip(&op.window);
+                    let row = pair.fold(0, |row, ((a, b), w)| {
+                        row * (2 * signed(*w) - 1) + a - b + signed(*w) - 1
+                    });
+                    x[1].at(&[usize::try_from(row).unwrap(), i[0]])
+                })
+                .collect()
+        }
+    }
 }
 
 fn binary(op: Binary, a: f64, b: f64) -> f64 {

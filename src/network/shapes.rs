@@ -134,9 +134,10 @@ fn explain(
         .collect();
     let baked = match (graph.example.split_first(), constants.as_slice()) {
         (Some((_, space)), [_, ..]) => format!(
-            "; the constant {} was made for an input of {}",
+            "; the constant {} was made for an input of {}, found {}",
             constants.join(", "),
-            text(space)
+            text(space),
+            text(spatial)
         ),
         _ => String::new(),
     };

@@ -2,6 +2,7 @@
 
 use super::graph::{Graph, Node, TensorId, TensorKind};
 use super::weights::Weights;
+use super::windows;
 use std::collections::BTreeSet;
 
 /// Named tensors of a file.
@@ -52,7 +53,8 @@ pub(super) fn weights(
             // Older versions of a network lack what newer ones declare and never read.
             if !used.contains(&id) {
                 let n = shape.iter().product();
-                out.insert(id, vec![0.0; n].into());
+                let values = windows::index(graph, &tensor.name);
+                out.insert(id, values.unwrap_or_else(|| vec![0.0; n]).into());
                 continue;
             }
             return Err(missing(&name, state));
@@ -65,6 +67,7 @@ pub(super) fn weights(
         let values = state
             .values(&name)
             .map_err(|reason| format!("\"{name}\" cannot be read: {reason}"))?;
+        windows::check(graph, &tensor.name, &values)?;
         out.insert(id, values.into());
     }
     let extra = state

@@ -2,6 +2,7 @@
 
 use super::graph::{PadMode, TensorId};
 use super::size::Size;
+use super::windows::Windowed;
 use serde::{Deserialize, Serialize};
 
 /// One cut of a slice, as ONNX counts: negative places from the end, beyond the end means up to it.
@@ -184,6 +185,8 @@ pub enum TensorOp {
     },
     /// Inputs: a (..., m, k), b (..., k, n), optional bias (n). Axes before broadcast.
     MatMul,
+    /// Inputs: x (..., k), weight (n, k), optional bias (n). A linear layer, its weight as `PyTorch` stores it.
+    Linear,
     /// Inputs: a, b.
     Binary(Binary),
     /// Inputs: condition, a, b. a where the condition is not 0, else b.
@@ -239,6 +242,8 @@ pub enum TensorOp {
         /// The nearest voxel by this rule, or linear interpolation.
         nearest: Option<Nearest>,
     },
+    /// Inputs: a map of tokens, and more as its part says. What attention inside windows needs around it.
+    Window(Windowed),
 }
 
 impl TensorOp {
@@ -254,6 +259,8 @@ impl TensorOp {
             Self::Gather { .. } => "Gather",
             Self::Tile { .. } => "Tile",
             Self::MatMul => "MatMul",
+            Self::Linear => "Linear",
+            Self::Window(op) => op.kind(),
             Self::Binary(op) => op.kind(),
             Self::Where => "Where",
             Self::Softmax { log: false, .. } => "Softmax",

@@ -65,6 +65,8 @@ pub(super) fn made(
                 .ok_or_else(|| "the size overflows".to_owned())
         }
         TensorOp::MatMul => matmul(x, inputs.get(1).ok_or("it needs two inputs")?),
+        TensorOp::Linear => linear(inputs),
+        TensorOp::Window(op) => op.made(inputs),
         TensorOp::Binary(_) | TensorOp::Where => inputs
             .iter()
             .try_fold(Vec::new(), |all, one| broadcast(&all, one)),
@@ -279,6 +281,26 @@ fn matmul(a: &[usize], b: &[usize]) -> Result<Vec<usize>, String> {
     Ok(out)
 }
 
+fn linear(inputs: &[&[usize]]) -> Result<Vec<usize>, String> {
+    let (Some([outer @ .., k]), Some(weight), true) = (
+        inputs.first(),
+        inputs.get(1),
+        inputs.first().is_some_and(|x| x.len() > 1),
+    ) else {
+        return Err("it needs an input with two axes and a weight".to_owned());
+    };
+    let bias = inputs.get(2);
+    match weight {
+        [n, columns] if columns == k && bias.is_none_or(|b| *b == [*n]) => {
+            Ok([outer, &[*n]].concat())
+        }
+        _ => Err(format!(
+            "its weight of {} does not take rows of {k}",
+            text(weight)
+        )),
+    }
+}
+
 fn pooled(op: &TensorOp, x: &[usize]) -> Result<Vec<usize>, String> {
     let TensorOp::Pool {
         kernel,
@@ -379,8 +401,9 @@ pub(super) fn flops(op: &TensorOp, inputs: &[&[usize]], made: &[usize]) -> u64 {
         | TensorOp::Expand { .. }
         | TensorOp::Gather { .. }
         | TensorOp::Tile { .. }
+        | TensorOp::Window(_)
         | TensorOp::Where => 0,
-        TensorOp::MatMul => {
+        TensorOp::MatMul | TensorOp::Linear => {
             let k = inputs.first().and_then(|a| a.last()).copied().unwrap_or(1) as u64;
             let bias = if inputs.len() > 2 { out } else { 0 };
             out.saturating_mul(2).saturating_mul(k).saturating_add(bias)

@@ -2,6 +2,7 @@
 
 use super::error::NetworkError;
 use super::graph::{Graph, TensorId, TensorKind};
+use super::windows;
 use rand::{Rng as _, SeedableRng as _};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -38,7 +39,9 @@ impl Weights {
                 continue;
             };
             let n = elements(graph, &tensor.name, shape)?;
-            let values: Arc<[f32]> = if shape.len() > 1 {
+            let values: Arc<[f32]> = if let Some(index) = windows::index(graph, &tensor.name) {
+                index.into()
+            } else if shape.len() > 1 {
                 let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(seed ^ name_hash(&tensor.name));
                 let fan_in = (n / shape.first().copied().unwrap_or(1).max(1)).max(1);
                 let bound = (6.0 / fan_in as f64).sqrt();
@@ -68,7 +71,11 @@ impl Weights {
             .map_err(|e| refuse(format!("this is not a safetensors file ({e})")))?;
         let mut out = Self::default();
         for (id, tensor) in graph.weights() {
-            let TensorKind::Weight { shape, .. } = &tensor.kind else {
+            let TensorKind::Weight {
+                shape,
+                is_parameter,
+            } = &tensor.kind
+            else {
                 continue;
             };
             let view = file.tensor(&tensor.name).map_err(|_missing| {
@@ -84,13 +91,16 @@ impl Weights {
                     view.shape()
                 )));
             }
-            let values = floats(view.dtype(), view.data()).ok_or_else(|| {
+            let whole = || (!is_parameter).then(|| integers(view.dtype(), view.data()))?;
+            let read = floats(view.dtype(), view.data()).or_else(whole);
+            let values = read.ok_or_else(|| {
                 refuse(format!(
                     "\"{}\" must be F32, F16 or BF16, found {:?}",
                     tensor.name,
                     view.dtype()
                 ))
             })?;
+            windows::check(graph, &tensor.name, &values).map_err(refuse)?;
             out.insert(id, values.into());
         }
         let extra = file
@@ -169,6 +179,23 @@ fn uniform(rng: &mut rand_pcg::Pcg64Mcg, bound: f64) -> f32 {
     )]
     let value = ((unit * 2.0 - 1.0) * bound) as f32;
     value
+}
+
+/// Whole numbers of a buffer, where all are exact as floats.
+fn integers(dtype: safetensors::Dtype, data: &[u8]) -> Option<Vec<f32>> {
+    let exact = |v: i64| (v.unsigned_abs() < 1 << 24).then_some(v as f32);
+    match dtype {
+        safetensors::Dtype::I64 => {
+            let each = data.as_chunks::<8>().0.iter();
+            each.map(|b| exact(i64::from_le_bytes(*b))).collect()
+        }
+        safetensors::Dtype::I32 => {
+            let each = data.as_chunks::<4>().0.iter();
+            each.map(|b| exact(i64::from(i32::from_le_bytes(*b))))
+                .collect()
+        }
+        _ => None,
+    }
 }
 
 fn floats(dtype: safetensors::Dtype, data: &[u8]) -> Option<Vec<f32>> {

@@ -7,7 +7,7 @@ use crate::network::{self, facts};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-fn npy(path: &Path) -> Tensor {
+pub(super) fn npy(path: &Path) -> Tensor {
     let bytes = std::fs::read(path).unwrap();
     let file = npyz::NpyFile::new(bytes.as_slice()).unwrap();
     Tensor {

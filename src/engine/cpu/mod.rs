@@ -335,6 +335,8 @@ const fn rounded(x: f64) -> f32 {
 }
 
 #[cfg(test)]
+mod attention_tests;
+#[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! One forward pass without gradients, as a list of allocations and releases in the order PyTorch makes them.
 
 use super::frames::{Frames, is_weight};
-use super::tokens;
+use super::{called, tokens};
 use crate::memory::budget::LiveTensor;
 use crate::memory::{Precision, parts};
 use crate::network::{Graph, Node, Op, TensorId};
@@ -212,8 +212,11 @@ pub(super) fn count(shape: &[usize]) -> u64 {
 
 /// Runs the graph forward without gradients; `shapes` as from `network::shapes::infer`.
 pub fn simulate(graph: &Graph, shapes: &[Vec<usize>], frames: &Frames, o: EagerOptions) -> Trace {
-    let shapes = tokens::shared(graph, shapes);
-    Pass::new(graph, &shapes, frames, o.precision).run()
+    if let Some((graph, shapes)) = called::steps(graph, shapes) {
+        let frames = Frames::new(&graph);
+        return Pass::new(&graph, &shapes, &frames, o.precision).run();
+    }
+    Pass::new(graph, shapes, frames, o.precision).run()
 }
 
 struct Pass<'a> {

@@ -2,6 +2,7 @@
 //! allocator then reserves, and how much workspace a convolution library may ask for.
 
 pub mod allocator;
+mod called;
 mod eager;
 mod frames;
 #[cfg(test)]

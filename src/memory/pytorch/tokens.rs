@@ -6,32 +6,18 @@ use super::frames::is_weight;
 use crate::memory::Precision;
 use crate::network::{Graph, Node, Op};
 
-/// The type of a node on tokens of a network whose forward functions are known.
-pub(super) fn kind(node: &Node) -> Option<&str> {
+/// Whether a node belongs to the transformer of a network whose forward functions are known.
+pub(super) fn is_known(node: &Node) -> bool {
     let known = ["vit.", "swinViT.", "proj_feat."];
-    match &node.op {
-        Op::Other { kind, .. } if known.iter().any(|k| node.name.starts_with(k)) => Some(kind),
-        _ => None,
-    }
+    known.iter().any(|k| node.name.starts_with(k))
 }
 
-/// Shapes with the batch taken off what all images share: the mask of shifted windows, the bias of places.
-pub(super) fn shared(graph: &Graph, shapes: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let mut shapes = shapes.to_vec();
-    let batch = graph
-        .inputs
-        .first()
-        .and_then(|t| shapes[t.index()].first().copied())
-        .unwrap_or(1)
-        .max(1);
-    for node in &graph.nodes {
-        if let (Some("Mask" | "Gather"), Some(y)) = (kind(node), node.outputs.first())
-            && let Some(first) = shapes[y.index()].first_mut()
-        {
-            *first /= batch;
-        }
+/// The type of a step on tokens, as `called::steps` makes them.
+pub(super) fn kind(node: &Node) -> Option<&str> {
+    match &node.op {
+        Op::Other { kind, .. } if is_known(node) => Some(kind),
+        _ => None,
     }
-    shapes
 }
 
 /// What an operation's activations are cast to first, if to anything, and what it makes of activations this wide.

@@ -5,7 +5,7 @@ use super::eager::{
     Block, COPIES, Event, GRADIENTS, Kind, Trace, count, helper_bytes, weight_bytes,
 };
 use super::frames::{Frames, is_weight};
-use super::tokens;
+use super::{called, tokens};
 use crate::memory::budget::Optimizer;
 use crate::memory::planner::optimizer_bytes;
 use crate::memory::{Precision, parts};
@@ -30,12 +30,10 @@ pub fn simulate_training(
     frames: &Frames,
     options: TrainingOptions,
 ) -> Trace {
-    let shapes = tokens::shared(graph, shapes);
-    let mut step = Training::new(graph, &shapes, frames, options);
-    step.forward();
-    step.loss();
-    step.backward();
-    step.trace
+    if let Some((graph, shapes)) = called::steps(graph, shapes) {
+        return Training::new(&graph, &shapes, &Frames::new(&graph), options).run();
+    }
+    Training::new(graph, shapes, frames, options).run()
 }
 
 /// A gradient's storage and how many slices of it are still needed.
@@ -125,6 +123,13 @@ impl<'a> Training<'a> {
         };
         training.load();
         training
+    }
+
+    fn run(mut self) -> Trace {
+        self.forward();
+        self.loss();
+        self.backward();
+        self.trace
     }
 
     /// Input and target, on the card before the step.
@@ -328,7 +333,7 @@ impl<'a> Training<'a> {
     }
 
     fn store_saved(&mut self, step: usize, mut roots: Vec<usize>, mut helpers: Vec<usize>) {
-        if self.checkpointed(step) {
+        if self.options.checkpointing {
             // Only what comes from another stage is kept; the rest is made again.
             for id in helpers.drain(..) {
                 self.trace.free(id);
@@ -340,10 +345,6 @@ impl<'a> Training<'a> {
             self.keep(*root);
         }
         self.saved[step] = (roots, helpers);
-    }
-
-    const fn checkpointed(&self, _step: usize) -> bool {
-        self.options.checkpointing
     }
 
     fn loss(&mut self) {

@@ -14,7 +14,7 @@ mod yaml;
 
 use super::about::{About, ManifestSource};
 use super::error::NetworkError;
-use super::graph::{Graph, Op};
+use super::graph::Graph;
 use super::monai;
 use super::pickle::Checkpoint;
 use super::state;
@@ -71,16 +71,22 @@ pub(super) fn open(folder: &Path) -> Result<Model, NetworkError> {
     let mut notes = Vec::new();
     let name = folder_name(folder);
     let window = window(&around);
+    let version = version(around.metadata.as_ref());
     let made = match &definition {
         Some(network) => {
             let class = Tree::root(network).need("_target_").and_then(|c| c.text());
             class.and_then(|class| {
-                monai::build(&name, class, &Tree::new(network, "network_def"), window)
+                let tree = Tree::new(network, "network_def");
+                monai::build(&name, class, &tree, window, version)
             })
         }
         None => Err("it has no network_def or network with a _target_".to_owned()),
     };
     around.network = definition;
+    let merges = |g: &Graph| g.find("swinViT.layers1.0.downsample.cat").is_some();
+    if monai::is_before_1_5(version) && made.as_ref().is_ok_and(merges) {
+        notes.push("metadata.json names a MONAI before 1.5: tokens of the SwinUNETR are merged in the order of that time".to_owned());
+    }
     let (graph, weights) = fill(folder, made, &mut notes, source)?;
     around.outputs = graph.outputs.len();
     let (translation, understood) =
@@ -191,6 +197,13 @@ fn window(around: &Around) -> Option<[usize; 3]> {
     Some([*x, *y, *z]).filter(|s| s.iter().all(|n| *n > 0))
 }
 
+/// Major and minor version of MONAI that the metadata names.
+fn version(metadata: Option<&Value>) -> Option<(u32, u32)> {
+    let mut parts = metadata?.get("monai_version")?.as_str()?.split('.');
+    let mut next = || parts.next()?.trim().parse().ok();
+    Some((next()?, next()?))
+}
+
 /// The network from its definition with weights from a checkpoint; else the ONNX file that lies in the bundle.
 fn fill(
     folder: &Path,
@@ -199,13 +212,11 @@ fn fill(
     source: &Config,
 ) -> Result<(Graph, Option<Weights>), NetworkError> {
     let exported = found(folder, &["onnx"]);
-    let runs = made
-        .as_ref()
-        .is_ok_and(|g| !g.nodes.iter().any(|n| matches!(n.op, Op::Other { .. })));
-    if let Some(file) = exported.filter(|_| !runs) {
+    let stored = found(folder, &["safetensors", "pt", "pth"]);
+    if let Some(file) = exported.filter(|_| made.is_err() || stored.is_none()) {
         let why = match &made {
             Err(reason) => reason.clone(),
-            Ok(_) => "attention that is built from settings is only planned".to_owned(),
+            Ok(_) => "no other file of the bundle holds weights that can be read".to_owned(),
         };
         notes.push(format!(
             "the network is the ONNX file {} ({why})",
@@ -215,7 +226,7 @@ fn fill(
         return Ok((graph, Some(weights)));
     }
     let graph = made.map_err(|reason| source.refuse(reason))?;
-    let Some(file) = found(folder, &["safetensors", "pt", "pth"]) else {
+    let Some(file) = stored else {
         let script = found(folder, &["ts"]).map_or("", |_| {
             "; the TorchScript file in it is a program: export it to ONNX with torch.onnx.export, or save its state_dict()"
         });

@@ -2,15 +2,51 @@
 
 use super::args::Args;
 use super::blocks::{UnetBlock, finish, instance, leaky};
-use super::tokens::{Step, Tokens};
+use super::tokens::{Third, Tokens, of};
 use crate::network::builder::Conv;
-use crate::network::graph::{Graph, TensorId};
+use crate::network::graph::{Act, Graph, TensorId};
 use crate::network::norms::Norm;
+use crate::network::size::{Size, SizeOp};
+use crate::network::tensor_op::{Binary, TensorOp};
+use crate::network::windows::{WindowPart, Windowed};
 
 const TWO: [usize; 3] = [2; 3];
 const ONE: [usize; 3] = [1; 3];
 const THREE: [usize; 3] = [3; 3];
 const LEVELS: usize = 4;
+/// The neighbours that are merged into one token, in MONAI's order since 1.5.
+const MERGING: [[usize; 3]; 8] = [
+    [0, 0, 0],
+    [1, 0, 0],
+    [0, 1, 0],
+    [0, 0, 1],
+    [1, 1, 0],
+    [1, 0, 1],
+    [0, 1, 1],
+    [1, 1, 1],
+];
+/// The same before: two neighbours twice, two never.
+const MERGING_BEFORE_1_5: [[usize; 3]; 8] = [
+    [0, 0, 0],
+    [1, 0, 0],
+    [0, 1, 0],
+    [0, 0, 1],
+    [1, 0, 1],
+    [0, 1, 0],
+    [0, 0, 1],
+    [1, 1, 1],
+];
+/// With `downsample="mergingv2"`: the last axis fastest.
+const MERGING_V2: [[usize; 3]; 8] = [
+    [0, 0, 0],
+    [0, 0, 1],
+    [0, 1, 0],
+    [0, 1, 1],
+    [1, 0, 0],
+    [1, 0, 1],
+    [1, 1, 0],
+    [1, 1, 1],
+];
 
 /// The arguments of `monai.networks.nets.SwinUNETR`, three-dimensional, at one size of the input.
 #[derive(Clone, Debug)]
@@ -27,6 +63,7 @@ pub(in crate::network) struct SwinUnetr {
     norm: Norm,
     normalize: bool,
     v2: bool,
+    merging: [[usize; 3]; 8],
 }
 
 impl SwinUnetr {
@@ -45,10 +82,15 @@ impl SwinUnetr {
             norm: instance(false),
             normalize: true,
             v2: false,
+            merging: MERGING,
         }
     }
 
-    pub(super) fn read(args: &Args<'_>, roi: Option<[usize; 3]>) -> Result<Self, String> {
+    pub(super) fn read(
+        args: &Args<'_>,
+        roi: Option<[usize; 3]>,
+        before_1_5: bool,
+    ) -> Result<Self, String> {
         args.only(&[
             "img_size",
             "in_channels",
@@ -104,6 +146,16 @@ impl SwinUnetr {
             norm: args.norm("norm_name", or.norm)?,
             normalize: args.flag("normalize", true)?,
             v2: args.flag("use_v2", false)?,
+            merging: match args.text("downsample", "merging")?.as_str() {
+                "mergingv2" => MERGING_V2,
+                "merging" if before_1_5 => MERGING_BEFORE_1_5,
+                "merging" => MERGING,
+                other => {
+                    return Err(format!(
+                        "downsample must be merging or mergingv2, found \"{other}\""
+                    ));
+                }
+            },
         };
         net.check()?;
         Ok(net)
@@ -132,13 +184,11 @@ impl SwinUnetr {
         let image = t.b.input("image", self.in_channels);
         let embed = Conv::new(self.features, &TWO).stride(&TWO).pad(&[0; 3]);
         let mut x = t.b.conv("swinViT.patch_embed.proj", image, embed);
-        let mut size = self.size.map(|n| n / 2);
-        let mut hidden = vec![self.normed(&mut t, 0, x, (self.features, size))];
+        let mut hidden = vec![self.normed(&mut t, 0, x)];
         for level in 0..LEVELS {
             let width = self.features << level;
             let stage = Stage {
                 width,
-                size,
                 heads: self.heads.get(level).copied().unwrap_or(1),
                 depth: self.depths.get(level).copied().unwrap_or(2),
             };
@@ -147,19 +197,18 @@ impl SwinUnetr {
                 x = res_block(width, instance(false)).add(&mut t.b, &at, x);
             }
             if level > 0 {
-                // What the level before made lies channels last.
-                let [a, b, c] = size;
+                // What the level before made lies channels last; PyTorch makes a copy that does not.
                 let name = format!("swinViT.contiguous.{level}");
-                x = t.plain(&name, "Transpose", &[x], &[1, width, a, b, c]);
+                let to = (0..5).map(|axis| of(x, axis)).collect();
+                x = t.reshape(&name, x, to);
             }
             x = self.layer(&mut t, &format!("swinViT.layers{}.0", level + 1), x, stage);
-            size = size.map(|n| n / 2);
-            hidden.push(self.normed(&mut t, level + 1, x, (2 * width, size)));
+            hidden.push(self.normed(&mut t, level + 1, x));
         }
         let x = self.decoder(&mut t, image, hidden);
         let x =
             t.b.conv("out.conv.conv", x, Conv::new(self.out_channels, &ONE));
-        finish(t.b, x)
+        Tokens::finish(t.at(), finish(t.b, x))
     }
 
     fn decoder(&self, t: &mut Tokens, image: TensorId, hidden: Vec<TensorId>) -> TensorId {
@@ -191,63 +240,74 @@ impl SwinUnetr {
     }
 
     /// The layer norm without parameters that each level's map goes through.
-    fn normed(
-        &self,
-        t: &mut Tokens,
-        level: usize,
-        x: TensorId,
-        (width, [a, b, c]): (usize, [usize; 3]),
-    ) -> TensorId {
+    fn normed(&self, t: &mut Tokens, level: usize, x: TensorId) -> TensorId {
         if !self.normalize {
             return x;
         }
         let name = format!("swinViT.proj_out.{level}");
-        t.plain(&name, "LayerNorm", &[x], &[1, width, a, b, c])
+        let width = t.b.channels(x);
+        let y = t.transpose(&format!("{name}/channels_last"), x, &[0, 2, 3, 4, 1]);
+        let y = t.op(&format!("{name}/norm"), Tokens::norm(5), &[y], width);
+        t.transpose(&name, y, &[0, 4, 1, 2, 3])
     }
 
     /// Blocks of which every second has shifted windows, then eight neighbours merged into one token of twice the width.
     fn layer(&self, t: &mut Tokens, at: &str, x: TensorId, stage: Stage) -> TensorId {
-        let Stage {
-            width,
-            size: [a, b, c],
-            ..
-        } = stage;
-        let volume = [1, a, b, c, width];
-        let mut x = t.view(&format!("{at}.channels_last"), x, &volume);
-        let cut = self.cut(stage);
-        // A map no larger than a window has one window and nothing to shift.
-        let shifted = stage.size.iter().zip(self.window).any(|(n, w)| *n > w);
-        let mask = shifted.then(|| {
-            let shape = [cut.windows, cut.tokens, cut.tokens];
-            t.plain(&format!("{at}.attn_mask"), "Mask", &[x], &shape)
-        });
+        let width = stage.width;
+        let mut x = t.transpose(&format!("{at}.channels_last"), x, &[0, 2, 3, 4, 1]);
+        t.b.in_place();
+        let mask = (stage.depth > 1).then(|| self.mask(t, &format!("{at}.attn_mask"), x));
         for block in 0..stage.depth {
             let mask = mask.filter(|_| block % 2 == 1);
             x = self.block(t, &format!("{at}.blocks.{block}"), (x, mask), stage);
         }
-        let [a, b, c] = stage.size.map(|n| n / 2);
-        let merged = [1, a, b, c, 8 * width];
-        let y = t.plain(&format!("{at}.downsample.cat"), "Concat", &[x], &merged);
-        let y = t.layer_norm(&format!("{at}.downsample.norm"), y, &merged);
-        let reduced = [1, a, b, c, 2 * width];
+        let name = format!("{at}.downsample.cat");
+        let parts: Vec<TensorId> = self
+            .merging
+            .iter()
+            .enumerate()
+            .map(|(i, corner)| {
+                let mut y = x;
+                for (axis, start) in corner.iter().enumerate() {
+                    let name = format!("{name}/neighbour{i}.{axis}");
+                    y = t.slice(&name, y, axis + 1, (*start, None, 2));
+                }
+                y
+            })
+            .collect();
+        let y = t.op(&name, TensorOp::Concat { axis: 4 }, &parts, 8 * width);
+        let y = t.layer_norm(&format!("{at}.downsample.norm"), y, (5, 8 * width));
         let name = format!("{at}.downsample.reduction");
-        let y = t.linear(&name, y, (8 * width, false), &reduced);
-        t.view(&format!("{at}.channels_first"), y, &[1, 2 * width, a, b, c])
+        let y = t.linear(&name, y, (8 * width, 2 * width), false);
+        let y = t.transpose(&format!("{at}.channels_first"), y, &[0, 4, 1, 2, 3]);
+        t.b.in_place();
+        y
     }
 
-    fn cut(&self, stage: Stage) -> Cut {
-        let mut cut = Cut {
-            windows: 1,
-            tokens: 1,
-            padded: stage.size,
+    fn part(&self, part: WindowPart) -> TensorOp {
+        TensorOp::Window(Windowed {
+            window: self.window.to_vec(),
+            part,
+        })
+    }
+
+    /// -100 for each pair of places of a shifted window that do not lie in one region, else 0: (windows, places, places).
+    fn mask(&self, t: &mut Tokens, name: &str, x: TensorId) -> TensorId {
+        let op = self.part(WindowPart::Regions);
+        let regions = t.op(&format!("{name}/regions"), op, &[x], 0);
+        let (windows, places) = (of(regions, 0), of(regions, 1));
+        let one = Size::Fixed(1);
+        let to = vec![windows.clone(), places.clone(), one.clone()];
+        let down = t.reshape(&format!("{name}/down"), regions, to);
+        let to = vec![windows, one, places];
+        let across = t.reshape(&format!("{name}/across"), regions, to);
+        let same = TensorOp::Binary(Binary::Equal);
+        let same = t.op(&format!("{name}/same"), same, &[down, across], 0);
+        let apart = Act::Affine {
+            factor: 100.0,
+            shift: -100.0,
         };
-        for ((n, w), padded) in stage.size.iter().zip(self.window).zip(&mut cut.padded) {
-            let side = (*n).min(w).max(1);
-            cut.windows *= n.div_ceil(side);
-            cut.tokens *= side;
-            *padded = n.next_multiple_of(side);
-        }
-        cut
+        t.b.act(name, same, apart, false)
     }
 
     fn block(
@@ -257,35 +317,16 @@ impl SwinUnetr {
         (x, mask): (TensorId, Option<TensorId>),
         stage: Stage,
     ) -> TensorId {
-        let Stage {
-            width,
-            size: [a, b, c],
-            ..
-        } = stage;
-        let volume = [1, a, b, c, width];
-        let cut = self.cut(stage);
-        let pads = cut.padded != stage.size;
-        let [pa, pb, pc] = cut.padded;
-        let padded = [1, pa, pb, pc, width];
-        let windows = [cut.windows, cut.tokens, width];
-        let mut y = t.layer_norm(&format!("{at}.norm1"), x, &volume);
-        if pads {
-            y = t.plain(&format!("{at}.pad"), "Pad", &[y], &padded);
-        }
-        if mask.is_some() {
-            y = t.plain(&format!("{at}.roll"), "Roll", &[y], &padded);
-        }
-        y = t.plain(&format!("{at}.window_partition"), "Reshape", &[y], &windows);
-        y = self.attention(t, &format!("{at}.attn"), (y, mask), stage);
-        y = t.plain(&format!("{at}.window_reverse"), "Reshape", &[y], &padded);
-        if mask.is_some() {
-            y = t.plain(&format!("{at}.unroll"), "Roll", &[y], &padded);
-        }
-        if pads {
-            y = t.plain(&format!("{at}.crop"), "Slice", &[y], &volume);
-        }
-        let x = t.plain(&format!("{at}.add"), "Add", &[x, y], &volume);
-        t.mlp_block(at, x, (&volume, self.mlp_ratio * width))
+        let width = stage.width;
+        let shifted = mask.is_some();
+        let y = t.layer_norm(&format!("{at}.norm1"), x, (5, width));
+        let cut = self.part(WindowPart::Cut { shifted });
+        let y = t.op(&format!("{at}.window_partition"), cut, &[y], width);
+        let y = self.attention(t, &format!("{at}.attn"), (y, mask), stage);
+        let join = self.part(WindowPart::Join { shifted });
+        let y = t.op(&format!("{at}.window_reverse"), join, &[y, x], width);
+        let x = t.b.add(&format!("{at}.add"), x, y, false);
+        t.mlp_block(at, x, [5, width, self.mlp_ratio * width])
     }
 
     /// Attention inside each window, with a learned bias per pair of places and the mask of shifted windows.
@@ -297,55 +338,61 @@ impl SwinUnetr {
         stage: Stage,
     ) -> TensorId {
         let Stage { width, heads, .. } = stage;
-        let Cut {
-            windows, tokens, ..
-        } = self.cut(stage);
-        let cut = [windows, tokens, width];
-        let map = [windows, heads, tokens, tokens];
-        let each = [windows, heads, tokens, width / heads];
-        let all = [windows, tokens, 3 * width];
-        let qkv = t.linear(&format!("{at}.qkv"), x, (width, self.qkv_bias), &all);
-        let places = self.window.iter().map(|w| 2 * w - 1).product();
-        let table = [places, heads];
-        let learned: &[(&str, &[usize])] = &[("relative_position_bias_table", &table)];
+        let qkv = t.linear(&format!("{at}.qkv"), x, (width, 3 * width), self.qkv_bias);
+        let distances = self.window.iter().map(|w| 2 * w - 1).product();
+        let name = format!("{at}.relative_position_bias_table");
+        let table = t.b.parameter(name, vec![distances, heads]);
         let whole: usize = self.window.iter().product();
         t.b.buffer(format!("{at}.relative_position_index"), vec![whole; 2]);
-        let bias = t.step(
-            at,
-            &Step {
-                kind: "Gather",
-                inputs: &[qkv],
-                learned,
-                shape: &[heads, tokens, tokens],
-                flops: 0,
-            },
-        );
-        let q = t.plain(&format!("{at}.q"), "Mul", &[qkv], &each);
-        let scores = t.product(&format!("{at}.scores"), &[q, qkv], width / heads, &map);
-        let mut weights = t.plain(&format!("{at}.add"), "Add", &[scores, bias], &map);
+        let bias = t.op(at, self.part(WindowPart::Bias), &[qkv, table], 0);
+        let name = format!("{at}.q");
+        let q = t.heads(&name, qkv, Third::Queries, (width, heads));
+        let q = t.scale(&name, q, ((width / heads) as f64).powf(-0.5));
+        let name = format!("{at}.scores");
+        let k = t.heads(&name, qkv, Third::Keys, (width, heads));
+        let scores = t.op(&name, TensorOp::MatMul, &[q, k], 0);
+        let mut weights = t.sum(&format!("{at}.add"), scores, bias);
         if let Some(mask) = mask {
-            weights = t.plain(&format!("{at}.mask"), "Add", &[weights, mask], &map);
+            weights = masked(t, &format!("{at}.mask"), weights, mask);
         }
-        let weights = t.plain(&format!("{at}.softmax"), "Softmax", &[weights], &map);
-        let mixed = t.product(&format!("{at}.values"), &[weights, qkv], tokens, &each);
-        let y = t.plain(&format!("{at}.merge"), "Reshape", &[mixed], &cut);
-        t.linear(&format!("{at}.proj"), y, (width, true), &cut)
+        let weights = t.softmax(&format!("{at}.softmax"), weights);
+        let y = t.mixed(
+            (&format!("{at}.values"), &format!("{at}.merge")),
+            (weights, qkv),
+            (width, heads),
+        );
+        t.linear(&format!("{at}.proj"), y, (width, width), true)
     }
 }
 
-#[derive(Clone, Copy)]
-struct Stage {
-    width: usize,
-    size: [usize; 3],
-    heads: usize,
-    depth: usize,
+/// The same mask added for every image and head.
+fn masked(t: &mut Tokens, name: &str, scores: TensorId, mask: TensorId) -> TensorId {
+    let [windows, places] = [of(mask, 0), of(mask, 1)];
+    let images = Size::Both(SizeOp::Div, Box::new(of(scores, 0)), Box::new(of(mask, 0)));
+    let [heads, one] = [of(scores, 1), Size::Fixed(1)];
+    let to = vec![
+        images,
+        windows.clone(),
+        heads.clone(),
+        places.clone(),
+        places.clone(),
+    ];
+    let by_image = t.reshape(&format!("{name}/images"), scores, to);
+    let to = vec![windows, one, places.clone(), places.clone()];
+    let by_head = t.reshape(&format!("{name}/heads"), mask, to);
+    let sum = t.sum(&format!("{name}/sum"), by_image, by_head);
+    t.reshape(
+        name,
+        sum,
+        vec![of(scores, 0), heads, places.clone(), places],
+    )
 }
 
-/// A map cut in windows.
-struct Cut {
-    windows: usize,
-    tokens: usize,
-    padded: [usize; 3],
+#[derive(Clone, Copy, Debug)]
+struct Stage {
+    width: usize,
+    heads: usize,
+    depth: usize,
 }
 
 fn three(list: &[usize]) -> [usize; 3] {

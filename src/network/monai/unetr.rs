@@ -2,10 +2,12 @@
 
 use super::args::Args;
 use super::blocks::{UnetBlock, finish, instance, leaky};
-use super::tokens::{Step, Tokens};
+use super::tokens::{Third, Tokens, fixed, of};
 use crate::network::builder::Conv;
 use crate::network::graph::{Graph, TensorId};
 use crate::network::norms::Norm;
+use crate::network::size::Size;
+use crate::network::tensor_op::TensorOp;
 
 const PATCH: usize = 16;
 const TWO: [usize; 3] = [2; 3];
@@ -130,35 +132,21 @@ impl Unetr {
     pub(in crate::network) fn graph(&self, name: &str) -> Graph {
         let mut t = Tokens::new(name, self.size);
         let image = t.b.input("image", self.in_channels);
-        let grid_size = self.size.map(|n| n / PATCH);
-        let n: usize = grid_size.iter().product();
-        let tokens = [1, n, self.hidden];
-        let [gx, gy, gz] = grid_size;
-        let grid = [1, self.hidden, gx, gy, gz];
         let patches = Conv::new(self.hidden, &[PATCH; 3])
             .stride(&[PATCH; 3])
             .pad(&[0; 3]);
         let x =
             t.b.conv("vit.patch_embedding.patch_embeddings", image, patches);
-        let learned: &[(&str, &[usize])] = &[("position_embeddings", &tokens)];
-        let mut x = t.step(
-            "vit.patch_embedding",
-            &Step {
-                kind: "Add",
-                inputs: &[x],
-                learned,
-                shape: &tokens,
-                flops: tokens.iter().product(),
-            },
-        );
+        let patches = x;
+        let mut x = self.embedded(&mut t, patches);
         let mut hidden = Vec::new();
         for i in 0..12 {
-            x = self.block(&mut t, &format!("vit.blocks.{i}"), x, n);
+            x = self.block(&mut t, &format!("vit.blocks.{i}"), x);
             if matches!(i, 3 | 6 | 9) {
                 hidden.push(x);
             }
         }
-        let x = t.layer_norm("vit.norm", x, &tokens);
+        let x = t.layer_norm("vit.norm", x, (3, self.hidden));
         let enc1 = self
             .unet_block(self.features)
             .add(&mut t.b, "encoder1.layer", image);
@@ -167,7 +155,8 @@ impl Unetr {
             let out = self.features << (i + 1);
             let at = format!("encoder{}", i + 2);
             // Hidden states lie channels first in memory, as the patch embedding left them.
-            let map = t.view(&format!("proj_feat.{}", i + 2), tokens, &grid);
+            let map = self.grid(&mut t, &format!("proj_feat.{}", i + 2), tokens, patches);
+            t.b.in_place();
             let init = format!("{at}.transp_conv_init.conv");
             let mut y = t.b.conv_transpose(&init, map, out, &TWO, false);
             for layer in 0..layers {
@@ -175,7 +164,7 @@ impl Unetr {
             }
             skips.push(y);
         }
-        let mut x = t.plain("proj_feat.5", "Transpose", &[x], &grid);
+        let mut x = self.grid(&mut t, "proj_feat.5", x, patches);
         for level in (2..=5).rev() {
             let out = self.features << (level - 2);
             let at = format!("decoder{level}");
@@ -189,7 +178,7 @@ impl Unetr {
         }
         let x =
             t.b.conv("out.conv.conv", x, Conv::new(self.out_channels, &ONE));
-        finish(t.b, x)
+        Tokens::finish(t.at(), finish(t.b, x))
     }
 
     const fn unet_block(&self, out: usize) -> UnetBlock<'static> {
@@ -215,30 +204,57 @@ impl Unetr {
         self.unet_block(out).add(&mut t.b, &format!("{at}.1"), y)
     }
 
-    fn block(&self, t: &mut Tokens, at: &str, x: TensorId, n: usize) -> TensorId {
+    /// One token a patch, with what tells where it lies: learned for one size of the input.
+    fn embedded(&self, t: &mut Tokens, patches: TensorId) -> TensorId {
+        let name = "vit.patch_embedding";
+        let count: usize = self.size.iter().map(|n| n / PATCH).product();
+        let all = (2..5).map(|axis| of(patches, axis));
+        let to = vec![
+            of(patches, 0),
+            fixed(self.hidden),
+            Size::product(all).unwrap_or_else(|| fixed(count)),
+        ];
+        let x = t.reshape(&format!("{name}/flatten"), patches, to);
+        let x = t.transpose(&format!("{name}/tokens"), x, &[0, 2, 1]);
+        let shape = vec![1, count, self.hidden];
+        let places = t.b.parameter(format!("{name}.position_embeddings"), shape);
+        t.sum(name, x, places)
+    }
+
+    /// Tokens as a map on the grid of patches.
+    fn grid(&self, t: &mut Tokens, name: &str, tokens: TensorId, patches: TensorId) -> TensorId {
+        let mut to = vec![of(patches, 0)];
+        to.extend((2..5).map(|axis| of(patches, axis)));
+        to.push(fixed(self.hidden));
+        let x = t.reshape(&format!("{name}/grid"), tokens, to);
+        t.transpose(name, x, &[0, 4, 1, 2, 3])
+    }
+
+    fn block(&self, t: &mut Tokens, at: &str, x: TensorId) -> TensorId {
         let (width, heads) = (self.hidden, self.heads);
-        let tokens = [1, n, width];
-        let map = [1, heads, n, n];
         // Built by the constructor, used only with cross attention.
         t.b.parameter(format!("{at}.norm_cross_attn.weight"), vec![width]);
         t.b.parameter(format!("{at}.norm_cross_attn.bias"), vec![width]);
-        let y = t.layer_norm(&format!("{at}.norm1"), x, &tokens);
-        let all = [1, n, 3 * width];
-        let qkv = t.linear(&format!("{at}.attn.qkv"), y, (width, self.qkv_bias), &all);
-        let scores = t.product(&format!("{at}.attn.scores"), &[qkv], width / heads, &map);
-        let scaled = t.plain(&format!("{at}.attn.scale"), "Mul", &[scores], &map);
-        let weights = t.plain(&format!("{at}.attn.softmax"), "Softmax", &[scaled], &map);
-        let each = [1, heads, n, width / heads];
-        let mixed = t.product(&format!("{at}.attn.values"), &[weights, qkv], n, &each);
-        let rearranged = format!("{at}.attn.out_rearrange");
-        let mixed = t.plain(&rearranged, "Transpose", &[mixed], &tokens);
-        let y = t.linear(
-            &format!("{at}.attn.out_proj"),
-            mixed,
-            (width, true),
-            &tokens,
+        let y = t.layer_norm(&format!("{at}.norm1"), x, (3, width));
+        let name = format!("{at}.attn.qkv");
+        let qkv = t.linear(&name, y, (width, 3 * width), self.qkv_bias);
+        let name = format!("{at}.attn.scores");
+        let q = t.heads(&name, qkv, Third::Queries, (width, heads));
+        let k = t.heads(&name, qkv, Third::Keys, (width, heads));
+        let scores = t.op(&name, TensorOp::MatMul, &[q, k], 0);
+        let factor = ((width / heads) as f64).powf(-0.5);
+        let scaled = t.scale(&format!("{at}.attn.scale"), scores, factor);
+        let weights = t.softmax(&format!("{at}.attn.softmax"), scaled);
+        let mixed = t.mixed(
+            (
+                &format!("{at}.attn.values"),
+                &format!("{at}.attn.out_rearrange"),
+            ),
+            (weights, qkv),
+            (width, heads),
         );
-        let x = t.plain(&format!("{at}.add"), "Add", &[x, y], &tokens);
-        t.mlp_block(at, x, (&tokens, self.mlp))
+        let y = t.linear(&format!("{at}.attn.out_proj"), mixed, (width, width), true);
+        let x = t.b.add(&format!("{at}.add"), x, y, false);
+        t.mlp_block(at, x, [3, width, self.mlp])
     }
 }

@@ -322,21 +322,37 @@ mod tests {
     }
 
     #[test]
-    fn attention_has_no_reach_and_holds_for_one_size_only() {
+    fn attention_has_no_reach_and_runs_at_every_size_but_where_places_are_learned() {
         for (name, stride) in [("monai_swinunetr_48", 32), ("monai_unetr_default_96", 16)] {
             let model = load(name).unwrap();
             let facts = facts::of(&model.graph).unwrap();
             assert_eq!(facts.total_stride, [stride; 3], "{name}");
             assert_eq!(facts.reach_max().left, [None; 3], "{name}");
-            assert!(!facts.unsupported.is_empty());
-            let error = shapes::infer(&model.graph, &[128; 3], 1)
-                .unwrap_err()
-                .to_string();
-            assert!(
-                error.contains("96x96x96") && error.contains("128x128x128"),
-                "{error}"
-            );
+            assert!(facts.unsupported.is_empty(), "{name}");
         }
+        let unetr = load("monai_unetr_default_96").unwrap().graph;
+        shapes::infer(&unetr, &[96; 3], 2).unwrap();
+        let error = shapes::infer(&unetr, &[128; 3], 1).unwrap_err().to_string();
+        assert!(
+            error.contains("vit.patch_embedding.position_embeddings")
+                && error.contains("96x96x96")
+                && error.contains("128x128x128"),
+            "{error}"
+        );
+        let swin = load("monai_swinunetr_48").unwrap().graph;
+        for size in [[32, 32, 32], [96, 64, 32], [128, 160, 96]] {
+            let shapes = shapes::infer(&swin, &size, 2).unwrap();
+            let made = &shapes[swin.outputs[0].index()];
+            assert_eq!(made[..2], [2, 3]);
+            assert_eq!(made[2..], size);
+        }
+        let error = shapes::infer(&swin, &[96, 96, 100], 1)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("multiples of its total stride 32x32x32"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -2,9 +2,11 @@
 #![expect(unsafe_code, reason = "operands are read through pointers")]
 
 use super::super::isa::{Isa, for_each_isa};
+use super::prepare::Tensor;
 use super::views::Walk;
 use super::{End, Operand};
 use crate::jobs::Control;
+use crate::network::layout::Layout;
 use rayon::prelude::*;
 use std::sync::Arc;
 
@@ -123,4 +125,55 @@ for_each_isa! {
             }
         }
     }
+}
+
+/// The inputs of a linear layer with its weight (n, k) as the matrix (k, n) that a product reads.
+pub(super) fn turned(mut inputs: Vec<Tensor>) -> Option<Vec<Tensor>> {
+    let weight = inputs.get_mut(1)?;
+    let (Operand::Values(values), &[n, k]) = (&weight.operand, weight.shape.as_slice()) else {
+        return None;
+    };
+    let turned = (0..n * k).map(|i| values[i % n * k + i / n]).collect();
+    weight.operand = Operand::Values(turned);
+    weight.shape = vec![k, n];
+    weight.strides = Layout::Rows.strides(&weight.shape);
+    Some(inputs)
+}
+
+/// The product of the last two axes of two operands.
+pub(super) fn product(inputs: &[Tensor], out: &Tensor) -> Result<MatMul, String> {
+    let (a, b) = (&inputs[0], &inputs[1]);
+    let rank = out.shape.len();
+    let outer = &out.shape[..rank - 2];
+    let steps = |x: &Tensor| -> Vec<usize> {
+        let own = x.shape.len() - 2;
+        let before = outer.len() - own.min(outer.len());
+        (0..outer.len())
+            .map(|axis| match axis.checked_sub(before) {
+                Some(i) if x.shape[i] == outer[axis] => x.strides[i],
+                _ => 0,
+            })
+            .collect()
+    };
+    let last = |x: &Tensor| {
+        let n = x.strides.len();
+        [x.strides[n - 2], x.strides[n - 1]]
+    };
+    let bias = match inputs.get(2).map(|t| &t.operand) {
+        Some(Operand::Values(v)) => Some(v.clone()),
+        Some(Operand::Place(_)) => return Err("its bias must be a constant".to_owned()),
+        None => None,
+    };
+    Ok(MatMul {
+        a: a.operand.clone(),
+        b: b.operand.clone(),
+        bias,
+        outer: Walk::merged(outer, &[steps(a), steps(b), steps(out)]),
+        size: [
+            out.shape[rank - 2],
+            a.shape[a.shape.len() - 1],
+            out.shape[rank - 1],
+        ],
+        steps: [last(a), last(b), last(out)],
+    })
 }

@@ -8,6 +8,7 @@ mod prepare;
 mod reduce;
 mod rows;
 mod views;
+mod windows;
 
 use super::arena::Place;
 use super::isa::Isa;

@@ -7,12 +7,12 @@ use super::super::prepare::{Preparing, Ready, three, unsupported};
 use super::super::resize::{Scale, resize_picks, resize_taps};
 use super::super::spans::Axis;
 use super::each::{Each, Rule as EachRule};
-use super::matmul::MatMul;
+use super::matmul::{product, turned};
 use super::pick::{Along, Pick};
 use super::reduce::Reducing;
 use super::rows::{Rows, Rule as RowsRule};
 use super::views::{MOST_AXES, Walk};
-use super::{End, Kernel, Operand, TensorStep};
+use super::{End, Kernel, Operand, TensorStep, windows};
 use crate::engine::EngineError;
 use crate::memory::schedule::Step;
 use crate::network::axes::groups;
@@ -22,10 +22,10 @@ use crate::network::tensor_shapes::{cut_at, sizes};
 use crate::network::{Node, PadMode};
 
 /// An operand with its shape and the values between neighbours along each axis.
-struct Tensor {
-    operand: Operand,
-    shape: Vec<usize>,
-    strides: Vec<usize>,
+pub(super) struct Tensor {
+    pub(super) operand: Operand,
+    pub(super) shape: Vec<usize>,
+    pub(super) strides: Vec<usize>,
 }
 
 impl Preparing<'_> {
@@ -90,6 +90,23 @@ impl Preparing<'_> {
                 Some(ready) => return Ok(ready),
                 None => Kernel::MatMul(product(&inputs, &out).map_err(refuse)?),
             },
+            TensorOp::Linear => {
+                let turned = turned(inputs).ok_or_else(|| {
+                    refuse("its weight must be a constant of two axes".to_owned())
+                })?;
+                match self.linear(step, &turned, &out, layout)? {
+                    Some(ready) => return Ok(ready),
+                    None => Kernel::MatMul(product(&turned, &out).map_err(refuse)?),
+                }
+            }
+            TensorOp::Window(op) => {
+                if layout != Layout::Rows {
+                    return Err(refuse(
+                        "windows are cut from maps of tokens alone".to_owned(),
+                    ));
+                }
+                Kernel::Pick(windows::picks(op, &inputs, &out).map_err(refuse)?)
+            }
             TensorOp::Binary(op) => {
                 Kernel::Each(each(EachRule::Binary(*op), &inputs, &out, layout))
             }
@@ -468,43 +485,6 @@ fn together(x: &Tensor, out: &Tensor, joined: impl Fn(usize) -> bool, rule: Rows
         outer: walk(false),
         inner: walk(true),
     }
-}
-
-fn product(inputs: &[Tensor], out: &Tensor) -> Result<MatMul, String> {
-    let (a, b) = (&inputs[0], &inputs[1]);
-    let rank = out.shape.len();
-    let outer = &out.shape[..rank - 2];
-    let steps = |x: &Tensor| -> Vec<usize> {
-        let own = x.shape.len() - 2;
-        let before = outer.len() - own.min(outer.len());
-        (0..outer.len())
-            .map(|axis| match axis.checked_sub(before) {
-                Some(i) if x.shape[i] == outer[axis] => x.strides[i],
-                _ => 0,
-            })
-            .collect()
-    };
-    let last = |x: &Tensor| {
-        let n = x.strides.len();
-        [x.strides[n - 2], x.strides[n - 1]]
-    };
-    let bias = match inputs.get(2).map(|t| &t.operand) {
-        Some(Operand::Values(v)) => Some(v.clone()),
-        Some(Operand::Place(_)) => return Err("its bias must be a constant".to_owned()),
-        None => None,
-    };
-    Ok(MatMul {
-        a: a.operand.clone(),
-        b: b.operand.clone(),
-        bias,
-        outer: Walk::merged(outer, &[steps(a), steps(b), steps(out)]),
-        size: [
-            out.shape[rank - 2],
-            a.shape[a.shape.len() - 1],
-            out.shape[rank - 1],
-        ],
-        steps: [last(a), last(b), last(out)],
-    })
 }
 
 /// The same values in another shape: axes that both shapes are made of, with their steps on both sides.
