@@ -55,7 +55,9 @@ pub(super) fn is_before_1_5(version: Option<(u32, u32)>) -> bool {
     version.is_some_and(|v| v < (1, 5))
 }
 
-/// Names that a network of MONAI lists twice: the layers of a `DynUNet` once more as nested skips.
+/// Names that a network of MONAI lists and never reads: the layers of a `DynUNet` once more as nested skips, what some versions
+/// gave the blocks of a vision transformer for another use.
 pub(super) fn second_name(name: &str) -> bool {
-    name.starts_with("skip_layers.")
+    let cross = name.starts_with("vit.blocks.") && name.contains(".cross_attn.");
+    cross || name.starts_with("skip_layers.") || name == "vit.patch_embedding.cls_token"
 }
