@@ -304,8 +304,10 @@ fn a_proposed_manifest_is_read_and_accepted_before_the_first_run() {
     assert!(said(&h, "Manifest: proposed, read it"));
     // The menu "Run" stands first, the button of the form last.
     h.get_all_by_label("Run").last().unwrap().click();
-    h.step();
-    h.step();
+    // A page is measured before it is drawn.
+    for _ in 0..4 {
+        h.step();
+    }
     let s = h.state().state();
     assert_eq!(s.view.popup, Some(voxfit::app::Popup::Manifest));
     assert!(
