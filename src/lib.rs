@@ -2,7 +2,7 @@
 //!
 //! Modules by rank (a module uses only lower ranks):
 //! [`units`], [`numeric`], [`geometry`], [`jobs`] (0) · [`volume`], [`network`] (1) · [`series`], [`tiling`] (2) ·
-//! [`memory`], [`detect`] (3) · [`engine`], [`hardware`] (4) · [`exchange`] (5) · [`study`], [`report`] (6) ·
+//! [`memory`], [`detect`] (3) · [`engine`], [`hardware`] (4) · [`exchange`], [`review`] (5) · [`study`], [`report`] (6) ·
 //! [`app`] (7) · [`cli`], [`ui`] (8).
 
 pub mod app;
@@ -17,6 +17,7 @@ pub mod memory;
 pub mod network;
 pub mod numeric;
 pub mod report;
+pub mod review;
 pub mod series;
 pub mod study;
 pub mod tiling;

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking and says what it skips"
 )]
 
+mod parity;
 mod refusals;
 
 use serde_json::Value;

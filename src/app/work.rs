@@ -10,7 +10,7 @@ use super::{Command, SettingsDir};
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{Engine, EngineInfo, probe};
 use crate::exchange::nifti;
-use crate::exchange::result::RunResult;
+use crate::exchange::result::{NetworkSource, RunResult};
 use crate::hardware::BudgetOnCards;
 use crate::jobs::{Control, Job, Waker, spawn};
 use crate::network::{self, Model};
@@ -351,7 +351,15 @@ fn run(
         }
     };
     match study::run(opened, model, &spec, engine.as_mut(), control) {
-        Ok(ran) => Ok(Box::new(ran.result)),
+        Ok(mut ran) => {
+            // Kept so that the result can be run again.
+            ran.result.network.source = document.network.clone().map(|model| NetworkSource {
+                model,
+                weights: document.weights.clone(),
+                ..NetworkSource::default()
+            });
+            Ok(Box::new(ran.result))
+        }
         Err(e) if e.exit_code() == 130 => Err(None),
         Err(e) => Err(said(&e)),
     }

@@ -37,6 +37,10 @@ pub(super) enum Verb {
     Windows(WindowsArgs),
     /// Windowed inference, and the result file.
     Run(RunArgs),
+    /// Are two runs the same; a baseline run again; findings against truth (FROC).
+    Parity(super::parity::ParityArgs),
+    /// What the seams of a run did, by itself and against a reference.
+    Seams(super::seams::SeamsArgs),
     /// The embedded study and network, the whole path.
     Demo(DemoArgs),
     /// One self-contained page from results and plans.
@@ -442,6 +446,9 @@ pub(super) struct RunArgs {
     /// Labels of a segmentation, as NIfTI.
     #[arg(long)]
     pub(super) labels: Option<PathBuf>,
+    /// A folder for the stitched outputs, `output_0.npy` and on, for `voxfit seams --reference`.
+    #[arg(long)]
+    pub(super) keep_outputs: Option<PathBuf>,
     /// Run with the manifest that was proposed for a model that has none.
     #[arg(long)]
     pub(super) accept_manifest: bool,

@@ -11,10 +11,12 @@ mod failure;
 mod forward;
 mod network;
 mod output;
+mod parity;
 mod paths;
 mod progress;
 mod report;
 mod run;
+mod seams;
 mod series;
 mod volume;
 mod windows;
@@ -96,6 +98,8 @@ fn dispatch(verb: Verb, json: bool) -> Result<u8, Failure> {
         Verb::Budget(a) => budget::run(&a, json),
         Verb::Windows(a) => windows::run(&a, json),
         Verb::Run(a) => run::run(&a, json),
+        Verb::Parity(a) => parity::run(&a, json),
+        Verb::Seams(a) => seams::run(&a, json),
         Verb::Demo(a) => demo::run(&a, json),
         Verb::Report(a) => report::run(&a, json),
         Verb::Calibrate(a) => calibrate::run(&a, json),

@@ -4,10 +4,10 @@ use super::args::RunArgs;
 use super::failure::{Failure, USAGE};
 use super::output::{self, Align};
 use super::progress;
-use crate::app::files;
-use crate::engine::Engine;
+use crate::app::{files, tensor};
+use crate::engine::{Engine, Tensor};
 use crate::exchange::nifti;
-use crate::exchange::result::{RunResult, check_writable};
+use crate::exchange::result::{NetworkSource, RunResult, check_writable};
 use crate::geometry::Affine;
 use crate::memory::Precision;
 use crate::network::manifest::Output;
@@ -15,7 +15,7 @@ use crate::network::{self, Model};
 use crate::study::{self, LabelMask, Ran, RunSpec, StudyError};
 use crate::tiling::TilingSpec;
 use crate::volume::{Volume, Voxels};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 impl From<StudyError> for Failure {
     fn from(e: StudyError) -> Self {
@@ -46,6 +46,16 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
     if let Some(labels) = &args.labels {
         check_writable("label file", labels)?;
     }
+    if let Some(folder) = &args.keep_outputs {
+        super::forward::make_folder(folder)?;
+        let files: Vec<PathBuf> = kept_files(folder, model.graph.outputs.len()).collect();
+        let mut outputs = vec![("--out", args.out.as_path())];
+        outputs.extend(files.iter().map(|f| ("--keep-outputs", f.as_path())));
+        super::paths::distinct(&outputs, &[("the study", Path::new(&args.study))])?;
+        for file in &files {
+            check_writable("output", file)?;
+        }
+    }
     let engine = super::forward::pick(&args.engine, args.threads)?;
     let opened = progress::with("slices", |c| {
         study::open_as(&args.study, args.series.as_deref(), grid, c)
@@ -62,7 +72,7 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
         return Err(StudyError::Unusable { reason }.into());
     }
     let mut engine = Some(engine);
-    let ran: Ran = progress::with("windows", |c| {
+    let mut ran: Ran = progress::with("windows", |c| {
         let Some(mut engine) = engine.take() else {
             return Err(Failure::new(USAGE, "the engine was already used"));
         };
@@ -76,7 +86,12 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
     }
     if let Some(path) = &args.labels {
         write_labels(&ran, path)?;
+        ran.result.labels_file = Some(beside(path, &args.out));
     }
+    if let Some(folder) = &args.keep_outputs {
+        ran.result.kept_outputs = write_outputs(&ran, folder, &args.out)?;
+    }
+    ran.result.network.source = Some(NetworkSource::new(&args.model, &args.files.choice()));
     ran.result.write(&args.out)?;
     if json {
         output::print_json(&ran.result);
@@ -197,6 +212,35 @@ fn write_labels(ran: &Ran, path: &Path) -> Result<(), Failure> {
     progress::writing("labels written", |c| nifti::write_until(&volume, path, c))
 }
 
+/// A path as it is found from the result's folder: without that folder's name where it lies in or under it.
+fn beside(path: &Path, result: &Path) -> PathBuf {
+    let whole = |p: &Path| std::path::absolute(p).unwrap_or_else(|_| p.to_path_buf());
+    let (path, result) = (whole(path), whole(result));
+    match result.parent().and_then(|d| path.strip_prefix(d).ok()) {
+        Some(rest) => rest.to_path_buf(),
+        None => path,
+    }
+}
+
+fn kept_files(folder: &Path, n: usize) -> impl Iterator<Item = PathBuf> {
+    (0..n).map(move |i| folder.join(format!("output_{i}.npy")))
+}
+
+/// Writes the stitched outputs, (channels, spatial) in the tensor's axis order, as they are hashed.
+fn write_outputs(ran: &Ran, folder: &Path, result: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for (file, o) in kept_files(folder, ran.outputs.len()).zip(&ran.outputs) {
+        let [a, b, c] = o.spatial;
+        let tensor = Tensor {
+            shape: vec![o.channels, a, b, c],
+            values: o.values.clone(),
+        };
+        tensor::write(&file, &tensor)?;
+        files.push(beside(&file, result));
+    }
+    Ok(files)
+}
+
 fn label_volume(mask: &LabelMask, affine: Affine) -> Volume {
     Volume {
         extent: mask.extent,
@@ -258,6 +302,9 @@ fn print(r: &RunResult, out: &Path) {
             "{name}: {} voxels",
             crate::units::with_thousands(*voxels)
         ));
+    }
+    if !r.seams.words.is_empty() {
+        output::say(&format!("seams: {}", r.seams.words));
     }
     output::say(&format!("result: {}", out.display()));
 }

@@ -1,9 +1,16 @@
-//! From head maps to boxes: anchors, decoding, suppression.
+//! From head maps to boxes: anchors, decoding, suppression; which box is which of another list, and FROC.
 
 mod anchors;
+mod assign;
+mod finding;
+pub mod froc;
+pub mod matching;
+#[cfg(test)]
+mod naive_tests;
 mod select;
 
 pub use anchors::{AnchorSpec, LevelAnchors};
+pub use finding::{Finding, Findings, Space};
 pub use select::{
     BoxSelector, Candidate, Candidates, DetectError, LevelMaps, candidates, decode, decode_level,
     suppress,

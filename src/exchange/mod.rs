@@ -3,10 +3,12 @@
 
 mod beside;
 pub mod dicom_write;
+pub mod findings;
 pub mod metaimage;
 pub mod nifti;
 pub mod npy;
 pub mod result;
+mod seam_record;
 mod volume_file;
 
 pub use volume_file::VolumeFileError;

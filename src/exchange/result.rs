@@ -1,14 +1,17 @@
 //! The result file of a run: its keys, written beside and renamed, and read back.
 
-use crate::detect::Detection;
-use crate::geometry::Extent;
+use crate::detect::{BoxSelector, Detection};
+use crate::geometry::{Affine, Extent};
 use crate::memory::Precision;
 use crate::tiling::{AxesOrder, Blend, Exactness, Layout, PlanWarning, TilingPlan};
 use crate::units::Bytes;
+use crate::volume::Voxels;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+pub use super::seam_record::{OutputMismatchRecord, SeamPlaneRecord, SeamRecord};
 
 /// Version of the result file's keys.
 pub const FORMAT: u32 = 1;
@@ -23,6 +26,9 @@ pub struct RunResult {
     pub study: String,
     /// Which series of it (`UID` or `UID#part`); `null` for a study that is one volume.
     pub series: Option<String>,
+    /// Over the loaded volume's size and voxels: two results are of one volume where it is the same.
+    #[serde(default)]
+    pub volume_sha256: Option<String>,
     /// The network.
     pub network: NetworkRecord,
     /// The windows.
@@ -41,8 +47,20 @@ pub struct RunResult {
     pub memory: MemoryRecord,
     /// The detections, best first.
     pub detections: Vec<Detection>,
+    /// By which thresholds they were selected.
+    #[serde(default)]
+    pub box_selector: Option<BoxSelector>,
     /// Voxels of each label of a segmentation, by name.
     pub labels: BTreeMap<String, u64>,
+    /// The labels' names in the order of their numbers, background first.
+    #[serde(default)]
+    pub label_names: Vec<String>,
+    /// Where the label mask was written, if it was.
+    #[serde(default)]
+    pub labels_file: Option<PathBuf>,
+    /// Where the stitched outputs were kept, in output order, if they were.
+    #[serde(default)]
+    pub kept_outputs: Vec<PathBuf>,
     /// Over the stitched outputs in output order, float32 little-endian, C order, without padding.
     pub outputs_sha256: Option<String>,
     /// What was forecast before the run.
@@ -60,6 +78,28 @@ pub struct NetworkRecord {
     pub name: String,
     /// Fingerprint of graph and weights.
     pub sha256: String,
+    /// How it was opened, to open it again.
+    #[serde(default)]
+    pub source: Option<NetworkSource>,
+}
+
+/// What opened a network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkSource {
+    /// A file, a folder or `preset:NAME`.
+    pub model: String,
+    /// A manifest that does not lie beside it.
+    #[serde(default)]
+    pub manifest: Option<PathBuf>,
+    /// Weights from elsewhere.
+    #[serde(default)]
+    pub weights: Option<String>,
+    /// The configuration of an nnU-Net plan.
+    #[serde(default)]
+    pub configuration: Option<String>,
+    /// The fold of an nnU-Net results folder.
+    #[serde(default)]
+    pub fold: Option<String>,
 }
 
 /// What was planned, enough to plan it again.
@@ -87,6 +127,12 @@ pub struct PlanRecord {
     pub padded_volume: Extent,
     /// Spacing of the prepared volume in mm.
     pub spacing_mm: [f64; 3],
+    /// Voxel index of the loaded volume to patient space (LPS, mm).
+    #[serde(default)]
+    pub loaded_affine: Option<Affine>,
+    /// Voxel index of the prepared volume to patient space (LPS, mm).
+    #[serde(default)]
+    pub prepared_affine: Option<Affine>,
     /// Window starts in the padded volume.
     pub starts: Starts,
 }
@@ -131,16 +177,9 @@ pub struct TilesRecord {
     pub recompute_percent: f64,
 }
 
-/// Seam planes by their place in the prepared volume: p lies between voxels p - 1 and p.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeamRecord {
-    /// Planes across each axis.
-    pub planes: Starts,
-}
-
 impl PlanRecord {
     /// The record of a plan over a prepared volume.
-    pub fn new(plan: &TilingPlan, volume: VolumeRecord, sigma_scale: f64, batch: usize) -> Self {
+    pub fn new(plan: &TilingPlan, volume: &VolumeRecord, sigma_scale: f64, batch: usize) -> Self {
         Self {
             roi_size: plan.roi,
             overlap: if plan.spec.layout == Layout::Aligned {
@@ -157,6 +196,8 @@ impl PlanRecord {
             prepared_volume: volume.prepared,
             padded_volume: plan.padded,
             spacing_mm: volume.spacing_mm,
+            loaded_affine: Some(volume.loaded_affine),
+            prepared_affine: Some(volume.prepared_affine),
             starts: plan.starts.clone().into(),
         }
     }
@@ -171,6 +212,10 @@ pub struct VolumeRecord {
     pub prepared: Extent,
     /// Spacing of the prepared volume in mm.
     pub spacing_mm: [f64; 3],
+    /// Voxel index as loaded to patient space.
+    pub loaded_affine: Affine,
+    /// Voxel index as prepared to patient space.
+    pub prepared_affine: Affine,
 }
 
 /// Why a result could not be written or read.
@@ -251,7 +296,7 @@ impl RunResult {
             path: path.to_path_buf(),
         })?;
         let result: Self = serde_json::from_slice(&bytes).map_err(|e| ResultError::NotAResult {
-            reason: e.to_string(),
+            reason: unreadable(&e, &bytes),
             path: path.to_path_buf(),
         })?;
         if result.format > FORMAT {
@@ -262,6 +307,42 @@ impl RunResult {
         }
         Ok(result)
     }
+}
+
+/// The reader's words, and what is behind them where a number is none: JSON has no NaN, which is written as null.
+fn unreadable(e: &serde_json::Error, bytes: &[u8]) -> String {
+    let says = e.to_string();
+    let none =
+        says.contains("invalid type: null, expected f") || bytes.windows(3).any(|w| w == b"NaN");
+    if none {
+        format!("a score or a box that is not a number ({says})")
+    } else {
+        says
+    }
+}
+
+/// Hashes a volume for `volume_sha256`: its size, then its voxels as they lie in memory, little-endian.
+pub fn volume_sha256(extent: Extent, voxels: &Voxels) -> String {
+    let mut hash = Sha256::new();
+    hash.update(extent.to_string().as_bytes());
+    let mut bytes = Vec::with_capacity(1 << 17);
+    match voxels {
+        Voxels::I16(values) => {
+            for chunk in values.chunks(1 << 16) {
+                bytes.clear();
+                bytes.extend(chunk.iter().flat_map(|v| v.to_le_bytes()));
+                hash.update(&bytes);
+            }
+        }
+        Voxels::F32(values) => {
+            for chunk in values.chunks(1 << 15) {
+                bytes.clear();
+                bytes.extend(chunk.iter().flat_map(|v| v.to_le_bytes()));
+                hash.update(&bytes);
+            }
+        }
+    }
+    hex::encode(hash.finalize())
 }
 
 /// Hashes outputs for `outputs_sha256`: float32 little-endian, in the order given, every NaN alike.
@@ -284,7 +365,7 @@ pub fn outputs_sha256<'a>(outputs: impl IntoIterator<Item = &'a [f32]>) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::BoxF;
+    use crate::geometry::{Axis, BoxF};
     use crate::tiling::ExactnessVerdict;
 
     fn result() -> RunResult {
@@ -292,9 +373,11 @@ mod tests {
             format: FORMAT,
             study: "phantom:64x64x32".to_owned(),
             series: None,
+            volume_sha256: Some("cd".repeat(32)),
             network: NetworkRecord {
                 name: "demo".to_owned(),
                 sha256: "00".repeat(32),
+                source: None,
             },
             plan: PlanRecord {
                 roi_size: Extent::new(32, 32, 16),
@@ -308,6 +391,8 @@ mod tests {
                 prepared_volume: Extent::new(64, 64, 32),
                 padded_volume: Extent::new(64, 64, 32),
                 spacing_mm: [0.7, 0.7, 1.25],
+                loaded_affine: Some(Affine::axis_aligned([0.75, 0.75, 1.25])),
+                prepared_affine: None,
                 starts: [vec![0, 24, 32], vec![0, 24, 32], vec![0, 12, 16]].into(),
             },
             engine: "cpu".to_owned(),
@@ -325,7 +410,11 @@ mod tests {
                 window_idx: Some(3),
                 seam_distance: Some(1.5),
             }],
+            box_selector: Some(BoxSelector::default()),
             labels: BTreeMap::new(),
+            label_names: Vec::new(),
+            labels_file: None,
+            kept_outputs: Vec::new(),
             outputs_sha256: Some("ab".repeat(32)),
             exactness: Exactness {
                 verdict: ExactnessVerdict::Blended,
@@ -335,7 +424,10 @@ mod tests {
                 recompute: 0.7,
                 reasons: vec!["because".to_owned()],
             },
-            seams: SeamRecord::default(),
+            seams: SeamRecord {
+                planes: vec![SeamPlaneRecord::at(Axis::Z, 12)],
+                ..SeamRecord::default()
+            },
             warnings: vec![PlanWarning::new("a-code", "A sentence.")],
         }
     }
@@ -419,6 +511,35 @@ mod tests {
                 .to_string()
                 .contains("format 2")
         );
+    }
+
+    #[test]
+    fn a_result_of_the_first_version_is_read_with_its_seams() {
+        let mut json = serde_json::to_value(result()).unwrap();
+        for key in [
+            "volume_sha256",
+            "box_selector",
+            "label_names",
+            "labels_file",
+        ] {
+            json.as_object_mut().unwrap().remove(key);
+        }
+        json["network"].as_object_mut().unwrap().remove("source");
+        json["plan"]
+            .as_object_mut()
+            .unwrap()
+            .remove("loaded_affine");
+        json["seams"] = serde_json::json!({ "planes": { "x": [8, 16], "y": [], "z": [4] } });
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("old.json");
+        std::fs::write(&path, json.to_string()).unwrap();
+        let old = RunResult::read(&path).unwrap();
+        assert_eq!(old.seams.places(), [vec![8, 16], vec![], vec![4]]);
+        assert_eq!((old.volume_sha256, old.seams.verdict), (None, None));
+        json["detections"][0]["score"] = serde_json::Value::Null;
+        std::fs::write(&path, json.to_string()).unwrap();
+        let said = RunResult::read(&path).unwrap_err().to_string();
+        assert!(said.contains("not a number"), "{said}");
     }
 
     #[test]

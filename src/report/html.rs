@@ -247,7 +247,7 @@ fn figure(f: &Figure) -> Markup {
     }
 }
 
-fn style() -> String {
+pub(super) fn style() -> String {
     let c = ink::hex;
     format!(
         "body{{background:{bg};color:{text};font:14px/20px Inter,'Segoe UI','Noto Sans',sans-serif;font-variant-numeric:tabular-nums;margin:0 auto;max-width:1148px;padding:24px}}\

@@ -4,6 +4,7 @@
 pub mod chart;
 pub mod html;
 pub mod ink;
+pub mod parity;
 pub mod picture;
 pub mod svg;
 mod timeline;

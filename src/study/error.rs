@@ -3,6 +3,7 @@
 use crate::detect::DetectError;
 use crate::engine::EngineError;
 use crate::exchange::VolumeFileError;
+use crate::exchange::findings::FindingsError;
 use crate::exchange::result::ResultError;
 use crate::geometry::{AffineError, Extent};
 use crate::jobs::Cancelled;
@@ -117,6 +118,15 @@ pub enum StudyError {
         /// Bytes asked for.
         needed: Bytes,
     },
+    /// Results that cannot be compared.
+    #[error("{reason}")]
+    Compare {
+        /// Why not.
+        reason: String,
+    },
+    /// Findings of other programs.
+    #[error(transparent)]
+    Findings(#[from] FindingsError),
     /// Files.
     #[error(transparent)]
     Series(#[from] SeriesError),
@@ -169,9 +179,11 @@ impl StudyError {
             | Self::PhantomSize { .. }
             | Self::NoSuchSeries { .. }
             | Self::OneVolume { .. }
+            | Self::Findings(FindingsError::Unfit { .. })
             | Self::Memory(MemoryError::TooLarge { .. })
             | Self::Tiling(_) => 2,
             Self::Result(ResultError::Write { .. })
+            | Self::Findings(FindingsError::Write(_))
             | Self::VolumeFile(VolumeFileError::Write { .. }) => 74,
             Self::HostMemory { .. }
             | Self::Straight(StraightError::TooLarge { .. })

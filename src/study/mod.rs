@@ -1,5 +1,7 @@
-//! The use of it all: open, prepare, guard, run, detect, result file.
+//! The use of it all: open, prepare, guard, run, detect, result file; results compared, baselines run again.
 
+pub mod baseline;
+pub mod compare;
 mod details;
 mod error;
 mod findings;
@@ -9,6 +11,8 @@ mod open;
 mod planned;
 mod prepare;
 mod run;
+mod seams;
+pub mod sides;
 mod straight;
 
 pub use error::StudyError;

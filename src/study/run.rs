@@ -1,12 +1,12 @@
 //! The whole path: prepare, plan, run windows, stitch, find, and say what happened.
 
 use super::findings::{self, Spaces};
-use super::{LabelMask, PlannedRun, RunSpec, StudyError, plan_run, prepare};
+use super::{LabelMask, PlannedRun, RunSpec, StudyError, plan_run, prepare, seams};
 use crate::engine::sliding::{self, Options, PreparedVolume};
-use crate::engine::{Engine, EngineMemory};
+use crate::engine::{Engine, EngineMemory, Map};
 use crate::exchange::result::{
     FORMAT, MemoryRecord, NetworkRecord, PlanRecord, RunResult, SeamRecord, TilesRecord,
-    VolumeRecord, outputs_sha256,
+    VolumeRecord, outputs_sha256, volume_sha256,
 };
 use crate::geometry::Affine;
 use crate::jobs::Control;
@@ -14,7 +14,6 @@ use crate::network::Model;
 use crate::network::manifest::Output;
 use crate::tiling::PlanWarning;
 use crate::tiling::stitch::Stitched;
-use crate::volume::SharedVolume;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -70,14 +69,21 @@ pub fn run(
         extent: prepared.padded,
         values: &prepared.values,
     };
-    let slid = sliding::run(
+    let mut watch = seams::watch(model, &planned);
+    let mut look = |window: usize, output: usize, map: Map<'_>| {
+        if let Some(w) = &mut watch {
+            w.observe(window, output, &map);
+        }
+    };
+    let slid = sliding::run_observed(
         engine,
-        &graph,
-        weights,
+        (&graph, weights),
         (volume, &planned.tiling),
         &options,
         control,
+        Some(&mut look),
     )?;
+    let seen = seams::record(model, &planned, watch);
     control.check()?;
     let spaces = Spaces {
         prepared: prepared.affine,
@@ -90,9 +96,9 @@ pub fn run(
         (study, model, spec),
         &planned,
         &found,
-        (engine_name, slid.memory),
+        (engine_name, slid.memory, seen),
         start.elapsed().as_secs_f64(),
-        &study.volume,
+        prepared.affine,
     );
     Ok(Ran {
         result,
@@ -178,10 +184,11 @@ fn record(
     (study, model, spec): (&Opened, &Model, &RunSpec),
     planned: &PlannedRun,
     found: &Found,
-    (engine, memory): (String, EngineMemory),
+    (engine, memory, seams): (String, EngineMemory, SeamRecord),
     seconds: f64,
-    volume: &SharedVolume,
+    prepared_affine: Affine,
 ) -> RunResult {
+    let volume = &study.volume;
     let mut warnings = study.warnings.clone();
     warnings.extend(planned.warnings.iter().cloned());
     warnings.extend(found.warnings.iter().cloned());
@@ -189,19 +196,23 @@ fn record(
         loaded: volume.extent,
         prepared: planned.size.extent,
         spacing_mm: planned.size.spacing_mm,
+        loaded_affine: volume.affine,
+        prepared_affine,
     };
     let sigma_scale = model.manifest.windows.sigma_scale;
     RunResult {
         format: FORMAT,
         study: study.name.clone(),
         series: study.series.clone(),
+        volume_sha256: Some(volume_sha256(volume.extent, &volume.voxels)),
         network: NetworkRecord {
             name: model.graph.name.clone(),
             sha256: model.sha256(),
+            source: None,
         },
         plan: PlanRecord::new(
             &planned.tiling,
-            sizes,
+            &sizes,
             sigma_scale,
             batch(spec, &planned.tiling),
         ),
@@ -220,15 +231,23 @@ fn record(
             }),
         },
         detections: found.detections.clone(),
+        box_selector: match &model.manifest.output {
+            Output::Retinanet(head) => Some((&head.box_selector).into()),
+            Output::Segmentation(_) | Output::None => None,
+        },
         labels: found
             .labels
             .as_ref()
             .map_or_else(BTreeMap::new, LabelMask::counts),
+        label_names: found
+            .labels
+            .as_ref()
+            .map_or_else(Vec::new, |m| m.names.clone()),
+        labels_file: None,
+        kept_outputs: Vec::new(),
         outputs_sha256: Some(found.hash.clone()),
         exactness: planned.exactness.clone(),
-        seams: SeamRecord {
-            planes: planned.tiling.seam_planes().into(),
-        },
+        seams,
         warnings,
     }
 }

@@ -24,17 +24,17 @@ pub enum ChannelOrder {
 
 /// How one output lies in the padded volume.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Zoom {
+pub(crate) struct Zoom {
     /// Size for one window.
-    patch: [usize; 3],
+    pub(crate) patch: [usize; 3],
     /// Window size in input voxels.
     roi: [usize; 3],
     /// Size over the padded volume.
-    full: [usize; 3],
+    pub(crate) full: [usize; 3],
 }
 
 impl Zoom {
-    fn new(shape: &OutputShape, roi: [usize; 3], padded: [usize; 3]) -> Self {
+    pub(crate) fn new(shape: &OutputShape, roi: [usize; 3], padded: [usize; 3]) -> Self {
         let mut zoom = Self {
             patch: shape.spatial,
             roi,
@@ -54,7 +54,7 @@ impl Zoom {
         clippy::cast_sign_loss,
         reason = "a position times a ratio, both not below 0 and far below 2^53"
     )]
-    fn at(&self, a: usize, position: usize) -> usize {
+    pub(crate) fn at(&self, a: usize, position: usize) -> usize {
         if self.patch[a] == self.roi[a] {
             return position;
         }

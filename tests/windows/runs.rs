@@ -187,7 +187,11 @@ fn a_network_in_windows_gives_what_monais_inferer_gives() {
 #[test]
 fn detectors_run_in_windows_find_what_monais_detector_finds() {
     let Some(dir) = networks() else { return };
-    for name in ["detector_small_few", "detector_small_pad"] {
+    for name in [
+        "detector_small_a",
+        "detector_small_few",
+        "detector_small_pad",
+    ] {
         let here = dir.join(name);
         let h = head(&here);
         let volume = as_volume(&here.join("input.npy"), Some(h.padded));

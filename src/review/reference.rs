@@ -1,0 +1,298 @@
+//! A run's outputs against a reference's: how far they differ at each seam and away from all of them.
+
+use super::Verdict;
+use crate::geometry::Axis;
+use crate::tiling::AxesOrder;
+
+/// Voxels of an output on each side of a seam that count as near it.
+const NEAR: usize = 2;
+/// Differences near seams so many times those elsewhere are the seams' doing.
+const SEAM_FACTOR: f64 = 2.0;
+
+/// One output as it was kept: `(channels, axis 0, axis 1, axis 2)`, C order, over the prepared volume.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept<'a> {
+    /// Channels.
+    pub channels: usize,
+    /// Spatial size in the tensor's axis order.
+    pub spatial: [usize; 3],
+    /// The values.
+    pub values: &'a [f32],
+}
+
+/// What differs near one seam.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlaneDifference {
+    /// The axis across it.
+    pub axis: Axis,
+    /// It lies before this voxel of the prepared volume.
+    pub at: usize,
+    /// The mean step across it over the reference's; `None` where the reference is flat.
+    pub step_ratio: Option<f64>,
+    /// The largest difference near it.
+    pub diff_max: f64,
+    /// Voxels near it whose best class (or side of one half) differs.
+    pub flips: u64,
+}
+
+/// What differs in all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Differences {
+    /// The largest.
+    pub max: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// Their mean within two voxels of a seam.
+    pub mean_near: f64,
+    /// Their mean elsewhere.
+    pub mean_far: f64,
+    /// Voxels whose best class (or side of one half) differs.
+    pub flips: u64,
+    /// By seam.
+    pub planes: Vec<PlaneDifference>,
+}
+
+/// Where seams lie in one output.
+struct Places {
+    /// (axis of the tensor, place in the output, axis, place in the prepared volume).
+    list: Vec<(usize, usize, Axis, usize)>,
+    near: [Vec<bool>; 3],
+}
+
+fn places(
+    planes: &[Vec<usize>; 3],
+    prepared: [usize; 3],
+    axes: AxesOrder,
+    spatial: [usize; 3],
+) -> Places {
+    let mut list = Vec::new();
+    let mut near: [Vec<bool>; 3] = spatial.map(|n| vec![false; n]);
+    let order = axes.reorder([0, 1, 2]);
+    for axis in Axis::ALL {
+        let a = axis.index();
+        let t = order.iter().position(|o| *o == a).unwrap_or(a);
+        for &at in &planes[a] {
+            // Rounded to the nearest voxel border of an output that is coarser than the volume.
+            let place = (2 * at * spatial[t] + prepared[a]) / (2 * prepared[a].max(1));
+            list.push((t, place, axis, at));
+            let from = place.saturating_sub(NEAR);
+            for n in near[t].iter_mut().take(place + NEAR).skip(from) {
+                *n = true;
+            }
+        }
+    }
+    Places { list, near }
+}
+
+impl Kept<'_> {
+    fn voxels(&self) -> usize {
+        self.spatial.iter().product()
+    }
+
+    /// The best class of a voxel; of one channel whether it is above 0, which is a score of one half.
+    fn best(&self, at: usize, n: usize) -> usize {
+        if self.channels == 1 {
+            return usize::from(self.values[at] > 0.0);
+        }
+        let mut best = (f32::NEG_INFINITY, 0);
+        for c in 0..self.channels {
+            let v = self.values[c * n + at];
+            if v > best.0 {
+                best = (v, c);
+            }
+        }
+        best.1
+    }
+
+    /// The largest difference from another over all channels of a voxel.
+    fn off(&self, other: &Self, at: usize, n: usize) -> f64 {
+        (0..self.channels)
+            .map(|c| f64::from((self.values[c * n + at] - other.values[c * n + at]).abs()))
+            .fold(0.0, f64::max)
+    }
+
+    /// The mean step from one plane to the next, over all channels.
+    fn step(&self, axis: usize, place: usize) -> f64 {
+        let [_, b, c] = self.spatial;
+        let stride = [b * c, c, 1];
+        let n = self.voxels();
+        let mut size = self.spatial;
+        size[axis] = 1;
+        let mut sum = 0.0;
+        for channel in 0..self.channels {
+            for i in 0..size[0] {
+                for j in 0..size[1] {
+                    for k in 0..size[2] {
+                        let at = channel * n + i * stride[0] + j * stride[1] + k * stride[2];
+                        let here = at + place * stride[axis];
+                        sum +=
+                            f64::from((self.values[here] - self.values[here - stride[axis]]).abs());
+                    }
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// Holds an output against the reference's. `planes` are x, y, z in the prepared volume.
+pub fn differences(
+    (a, reference): (&Kept<'_>, &Kept<'_>),
+    planes: &[Vec<usize>; 3],
+    prepared: [usize; 3],
+    axes: AxesOrder,
+) -> Result<Differences, String> {
+    let same = a.channels == reference.channels && a.spatial == reference.spatial;
+    let n = a.voxels();
+    if !same || a.values.len() != n * a.channels || reference.values.len() != a.values.len() {
+        return Err(format!(
+            "the outputs have other shapes: {} channels of {:?} and {} of {:?}",
+            a.channels, a.spatial, reference.channels, reference.spatial
+        ));
+    }
+    let places = places(planes, prepared, axes, a.spatial);
+    let mut out = Differences {
+        planes: places
+            .list
+            .iter()
+            .map(|&(t, place, axis, at)| {
+                let inside = place > 0 && place < a.spatial[t];
+                let (x, y) = if inside {
+                    (a.step(t, place), reference.step(t, place))
+                } else {
+                    (0.0, 0.0)
+                };
+                PlaneDifference {
+                    axis,
+                    at,
+                    step_ratio: (y > 0.0).then(|| x / y),
+                    diff_max: 0.0,
+                    flips: 0,
+                }
+            })
+            .collect(),
+        ..Differences::default()
+    };
+    let (mut near, mut far) = ((0.0, 0_u64), (0.0, 0_u64));
+    for at in 0..n {
+        let [_, b, c] = a.spatial;
+        let index = [at / (b * c), at / c % b, at % c];
+        let off = a.off(reference, at, n);
+        let flip = u64::from(a.best(at, n) != reference.best(at, n));
+        out.max = out.max.max(off);
+        out.flips += flip;
+        let sum = if (0..3).any(|t| places.near[t][index[t]]) {
+            &mut near
+        } else {
+            &mut far
+        };
+        sum.0 += off;
+        sum.1 += 1;
+        if off > 0.0 {
+            for (p, &(t, place, ..)) in out.planes.iter_mut().zip(&places.list) {
+                if index[t] + NEAR >= place && index[t] < place + NEAR {
+                    p.diff_max = p.diff_max.max(off);
+                    p.flips += flip;
+                }
+            }
+        }
+    }
+    let mean = |(sum, n): (f64, u64)| if n > 0 { sum / n as f64 } else { 0.0 };
+    out.mean = mean((near.0 + far.0, near.1 + far.1));
+    (out.mean_near, out.mean_far) = (mean(near), mean(far));
+    Ok(out)
+}
+
+/// The verdict over all outputs, and why.
+pub fn judge(all: &[Differences]) -> (Verdict, String) {
+    let max = all.iter().map(|d| d.max).fold(0.0, f64::max);
+    let flips: u64 = all.iter().map(|d| d.flips).sum();
+    let near = all.iter().map(|d| d.mean_near).fold(0.0, f64::max);
+    let far = all.iter().map(|d| d.mean_far).fold(0.0, f64::max);
+    let figures = format!(
+        "up to {max:.2e}, {flips} voxels flip; mean {near:.2e} near seams, {far:.2e} elsewhere"
+    );
+    if max == 0.0 {
+        (
+            Verdict::Bitwise,
+            "the outputs are the reference's bit by bit".to_owned(),
+        )
+    } else if max <= 1e-5 && flips == 0 {
+        (
+            Verdict::Float,
+            format!("the outputs differ from the reference by rounding, {figures}"),
+        )
+    } else if max <= 0.04 && flips == 0 {
+        (
+            Verdict::Tolerance,
+            format!(
+                "the outputs differ from the reference by what moves no score by more than 0.01: {figures}"
+            ),
+        )
+    } else if near > SEAM_FACTOR * far {
+        (
+            Verdict::Seam,
+            format!("the outputs differ from the reference at seams: {figures}"),
+        )
+    } else {
+        (
+            Verdict::Other,
+            format!("the outputs differ from the reference, and not only at seams: {figures}"),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(values: &[f32]) -> Kept<'_> {
+        Kept {
+            channels: 1,
+            spatial: [1, 1, values.len()],
+            values,
+        }
+    }
+
+    fn against(a: &[f32], reference: &[f32]) -> Differences {
+        let planes = [vec![16], Vec::new(), Vec::new()];
+        // Twelve positions over 24 voxels along x, which is the tensor's last axis.
+        differences(
+            (&kept(a), &kept(reference)),
+            &planes,
+            [24, 1, 1],
+            AxesOrder::Zyx,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_difference_at_a_seam_is_found_there_and_judged_as_one() {
+        let reference = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0];
+        let same = against(&reference, &reference);
+        assert_eq!(judge(std::slice::from_ref(&same)).0, Verdict::Bitwise);
+        assert_eq!(same.planes[0].step_ratio, Some(1.0));
+        let mut a = reference;
+        a[8] = -1.0;
+        let d = against(&a, &reference);
+        assert_eq!((d.max, d.planes[0].diff_max), (1.0, 1.0));
+        assert_eq!(d.planes[0].step_ratio, Some(2.0));
+        assert_eq!((d.planes[0].at, d.planes[0].axis), (16, Axis::X));
+        assert_eq!((d.flips, judge(&[d]).0), (0, Verdict::Seam));
+        let mut far = reference;
+        far[1] = -1.0;
+        let d = against(&far, &reference);
+        assert_eq!((d.flips, d.planes[0].diff_max), (1, 0.0));
+        assert_eq!(judge(&[d]).0, Verdict::Other);
+        let short = [0.0_f32; 4];
+        assert!(
+            differences(
+                (&kept(&reference), &kept(&short)),
+                &[vec![], vec![], vec![]],
+                [24, 1, 1],
+                AxesOrder::Zyx
+            )
+            .is_err()
+        );
+    }
+}

@@ -1,0 +1,506 @@
+//! How much windows disagree where they overlap, taken from what the network gives before blending and cropping, with each run.
+
+use super::Verdict;
+use crate::engine::Map;
+use crate::geometry::Axis;
+use crate::tiling::stitch::{OutputShape, Zoom};
+use crate::tiling::{Exactness, ExactnessVerdict, TilingPlan};
+
+/// Most bytes that are kept of earlier windows; beyond it only some planes are looked at.
+const MOST_BYTES: usize = 64 << 20;
+/// Mismatch of logits that moves no score by more than 0.01: sigmoid is nowhere steeper than a quarter.
+const HARMLESS: f32 = 0.04;
+/// Mismatch that rounding makes.
+const ROUNDING: f32 = 1e-5;
+/// No plane.
+const NONE: u32 = u32::MAX;
+
+/// Absolute differences: the largest, their sum, how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Sum {
+    max: f32,
+    total: f64,
+    n: u64,
+}
+
+impl Sum {
+    fn mean(&self) -> Option<f64> {
+        (self.n > 0).then(|| self.total / self.n as f64)
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.max = self.max.max(other.max);
+        self.total += other.total;
+        self.n += other.n;
+    }
+}
+
+/// One output as it is watched.
+struct Watched {
+    zoom: Zoom,
+    channels: usize,
+    /// What the last window gave for each voxel of the planes that are kept, channels last.
+    last: Vec<f32>,
+    all: Sum,
+    nan: u64,
+    /// Counts by the upper bits of the difference: eight steps to an octave.
+    histogram: Vec<u64>,
+    /// The seam nearest to each position along each axis.
+    nearest: [Vec<u32>; 3],
+    judged: bool,
+}
+
+/// Watches a run's windows go by.
+pub struct SeamWatch {
+    outputs: Vec<Watched>,
+    /// First voxel of each window, and where the window before it along each axis ends (its own start where there is none).
+    windows: Vec<([usize; 3], [usize; 3])>,
+    planes: [Vec<usize>; 3],
+    by_plane: [Vec<Sum>; 3],
+    axes: [usize; 3],
+    every: usize,
+}
+
+/// Mismatch of one output over all overlaps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OutputMismatch {
+    /// Which output.
+    pub output: usize,
+    /// The largest.
+    pub max: f32,
+    /// Their mean.
+    pub mean: f64,
+    /// 99 of 100 are below (within 13 %).
+    pub p99: f32,
+    /// Values compared.
+    pub n: u64,
+    /// Values that are not numbers.
+    pub nan: u64,
+    /// Whether it counts for the verdict and the planes: class logits and segmentations do, box regressions do not.
+    pub judged: bool,
+}
+
+/// Mismatch near one seam.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlaneMismatch {
+    /// The axis across it.
+    pub axis: Axis,
+    /// It lies before this voxel of the prepared volume.
+    pub at: usize,
+    /// The largest; `None` where windows do not overlap there.
+    pub max: Option<f32>,
+    /// Their mean.
+    pub mean: Option<f64>,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SeamMetrics {
+    /// By output.
+    pub outputs: Vec<OutputMismatch>,
+    /// By seam.
+    pub planes: Vec<PlaneMismatch>,
+    /// One in so many planes along the tensor's first axis was looked at.
+    pub one_in: usize,
+}
+
+impl SeamWatch {
+    /// Watches the outputs of a plan; `judged` says which count for the verdict.
+    /// `None` with a single window, which has no seams, and where memory for it could not be had.
+    pub fn new(
+        plan: &TilingPlan,
+        shapes: &[OutputShape],
+        judged: impl Fn(usize) -> bool,
+    ) -> Option<Self> {
+        if plan.is_single_pass() {
+            return None;
+        }
+        let axes = plan.axes.reorder([0, 1, 2]);
+        let roi = plan.axes.reorder(plan.roi.to_array());
+        let padded = plan.axes.reorder(plan.padded.to_array());
+        let zooms: Vec<Zoom> = shapes.iter().map(|s| Zoom::new(s, roi, padded)).collect();
+        let bytes = |(z, s): (&Zoom, &OutputShape)| {
+            let voxels = z.full.iter().fold(4, |p: usize, &n| p.saturating_mul(n));
+            voxels.saturating_mul(s.channels)
+        };
+        let total = zooms
+            .iter()
+            .zip(shapes)
+            .map(bytes)
+            .fold(0, usize::saturating_add);
+        let every = total.div_ceil(MOST_BYTES).max(1);
+        let before = plan.axes.reorder(plan.pad_before);
+        let planes = plan.axes.reorder(plan.seam_planes());
+        let outputs = zooms
+            .into_iter()
+            .zip(shapes)
+            .enumerate()
+            .map(|(o, (zoom, s))| Watched::new(zoom, s, (&planes, before), every, judged(o)))
+            .collect::<Option<Vec<_>>>()?;
+        Some(Self {
+            outputs,
+            windows: windows(plan),
+            by_plane: std::array::from_fn(|a| vec![Sum::default(); planes[a].len()]),
+            planes,
+            axes,
+            every,
+        })
+    }
+
+    /// Takes in what the network gave for one window, before it is blended.
+    pub fn observe(&mut self, window: usize, output: usize, map: &Map<'_>) {
+        let (Some(&(start, ends)), Some(o)) =
+            (self.windows.get(window), self.outputs.get_mut(output))
+        else {
+            return;
+        };
+        if map.values.len() == o.channels * o.zoom.patch.iter().product::<usize>() {
+            o.observe((start, ends), map.values, self.every, &mut self.by_plane);
+        }
+    }
+
+    /// What was seen.
+    pub fn finish(self) -> SeamMetrics {
+        let outputs = self.outputs.iter().enumerate();
+        let outputs = outputs
+            .map(|(output, o)| OutputMismatch {
+                output,
+                max: o.all.max,
+                mean: o.all.mean().unwrap_or(0.0),
+                p99: o.p99(),
+                n: o.all.n,
+                nan: o.nan,
+                judged: o.judged,
+            })
+            .collect();
+        let mut planes = Vec::new();
+        for (axis, place) in Axis::ALL.iter().zip(0..3) {
+            let Some(t) = self.axes.iter().position(|a| *a == place) else {
+                continue;
+            };
+            for (&at, sum) in self.planes[t].iter().zip(&self.by_plane[t]) {
+                planes.push(PlaneMismatch {
+                    axis: *axis,
+                    at,
+                    max: (sum.n > 0).then_some(sum.max),
+                    mean: sum.mean(),
+                });
+            }
+        }
+        SeamMetrics {
+            outputs,
+            planes,
+            one_in: self.every,
+        }
+    }
+}
+
+/// Start of each window in the tensor's axis order, and the end of its neighbour before it along each axis.
+fn windows(plan: &TilingPlan) -> Vec<([usize; 3], [usize; 3])> {
+    let roi = plan.roi.to_array();
+    plan.windows
+        .iter()
+        .map(|w| {
+            let ends: [usize; 3] = std::array::from_fn(|a| {
+                let earlier = plan.starts[a].iter().rev().find(|s| **s < w.roi.min[a]);
+                earlier.map_or(w.roi.min[a], |s| (s + roi[a]).max(w.roi.min[a]))
+            });
+            (plan.axes.reorder(w.roi.min), plan.axes.reorder(ends))
+        })
+        .collect()
+}
+
+impl Watched {
+    fn new(
+        zoom: Zoom,
+        shape: &OutputShape,
+        (planes, before): (&[Vec<usize>; 3], [usize; 3]),
+        every: usize,
+        judged: bool,
+    ) -> Option<Self> {
+        let [a, b, c] = zoom.full;
+        let n = a.div_ceil(every) * b * c * shape.channels;
+        let mut last = Vec::new();
+        last.try_reserve_exact(n).ok()?;
+        last.resize(n, 0.0);
+        let nearest = std::array::from_fn(|a| nearest(zoom, a, &planes[a], before[a]));
+        Some(Self {
+            zoom,
+            channels: shape.channels,
+            last,
+            all: Sum::default(),
+            nan: 0,
+            histogram: vec![0; 1 << 11],
+            nearest,
+            judged,
+        })
+    }
+
+    fn observe(
+        &mut self,
+        (start, ends): ([usize; 3], [usize; 3]),
+        values: &[f32],
+        every: usize,
+        by_plane: &mut [Vec<Sum>; 3],
+    ) {
+        let place =
+            |p: [usize; 3]| -> [usize; 3] { std::array::from_fn(|a| self.zoom.at(a, p[a])) };
+        let (origin, end) = (place(start), place(ends));
+        let (patch, full, channels) = (self.zoom.patch, self.zoom.full, self.channels);
+        if (0..3).any(|a| origin[a] + patch[a] > full[a]) {
+            return;
+        }
+        let shared = end[2].saturating_sub(origin[2]).min(patch[2]);
+        for i in 0..patch[0] {
+            let plane = origin[0] + i;
+            if !plane.is_multiple_of(every) {
+                continue;
+            }
+            for j in 0..patch[1] {
+                let row = origin[1] + j;
+                let from = ((i * patch[1]) + j) * patch[2] * channels;
+                let to = (((plane / every) * full[1] + row) * full[2] + origin[2]) * channels;
+                let len = patch[2] * channels;
+                let new = &values[from..from + len];
+                let mut at = 0;
+                // Along the fastest axis the seam changes within a row.
+                while at < shared {
+                    let seam = self.nearest[2][origin[2] + at];
+                    let run = self.nearest[2][origin[2] + at..origin[2] + shared]
+                        .iter()
+                        .take_while(|s| **s == seam)
+                        .count();
+                    let part = at * channels..(at + run) * channels;
+                    self.compare(to + part.start, &new[part], (2, seam), by_plane);
+                    at += run;
+                }
+                let rest = shared * channels..len;
+                if row < end[1] {
+                    let seam = self.nearest[1][row];
+                    self.compare(to + rest.start, &new[rest], (1, seam), by_plane);
+                } else if plane < end[0] {
+                    let seam = self.nearest[0][plane];
+                    self.compare(to + rest.start, &new[rest], (0, seam), by_plane);
+                }
+                self.last[to..to + len].copy_from_slice(new);
+            }
+        }
+    }
+
+    fn compare(
+        &mut self,
+        at: usize,
+        new: &[f32],
+        (axis, seam): (usize, u32),
+        by_plane: &mut [Vec<Sum>; 3],
+    ) {
+        let mut here = Sum::default();
+        for (old, new) in self.last[at..at + new.len()].iter().zip(new) {
+            let d = (old - new).abs();
+            if d.is_nan() {
+                self.nan += 1;
+                continue;
+            }
+            here.max = here.max.max(d);
+            here.total += f64::from(d);
+            here.n += 1;
+            self.histogram[(d.to_bits() >> 20) as usize] += 1;
+        }
+        self.all.add(&here);
+        if self.judged
+            && seam != NONE
+            && let Some(sum) = by_plane[axis].get_mut(seam as usize)
+        {
+            sum.add(&here);
+        }
+    }
+
+    /// The upper end of the step in which the 99th of a hundred differences lies.
+    fn p99(&self) -> f32 {
+        let wanted = self.all.n.saturating_mul(99).div_ceil(100);
+        let mut seen = 0;
+        for (bits, n) in (0_u32..).zip(&self.histogram) {
+            seen += n;
+            if seen >= wanted && *n > 0 {
+                let upper = if bits == 0 {
+                    0.0
+                } else {
+                    f32::from_bits((bits + 1) << 20)
+                };
+                return upper.min(self.all.max);
+            }
+        }
+        0.0
+    }
+}
+
+/// The seam nearest to each position of an output along an axis.
+fn nearest(zoom: Zoom, axis: usize, planes: &[usize], before: usize) -> Vec<u32> {
+    let places: Vec<(usize, u32)> = planes
+        .iter()
+        .zip(0_u32..)
+        .map(|(p, i)| (zoom.at(axis, p + before), i))
+        .collect();
+    (0..zoom.full[axis])
+        .map(|o| {
+            // A position lies between its own border and the next one.
+            let far = |p: usize| (2 * p).abs_diff(2 * o + 1);
+            let best = places.iter().min_by_key(|(p, i)| (far(*p), *i));
+            best.map_or(NONE, |(_, i)| *i)
+        })
+        .collect()
+}
+
+impl SeamMetrics {
+    /// The mismatch of the outputs that count, if any two windows overlap.
+    fn judged(&self) -> Option<(f32, f64, f32)> {
+        let of = self.outputs.iter().filter(|o| o.judged && o.n > 0);
+        let n: u64 = of.clone().map(|o| o.n).sum();
+        (n > 0).then(|| {
+            let fold = |f: fn(&OutputMismatch) -> f32| of.clone().map(f).fold(0.0, f32::max);
+            let sum: f64 = of.clone().map(|o| o.mean * o.n as f64).sum();
+            (fold(|o| o.max), sum / n as f64, fold(|o| o.p99))
+        })
+    }
+}
+
+/// The verdict on a run's seams by itself, without a reference, and the same in words.
+pub fn judge(
+    exactness: &Exactness,
+    n_windows: usize,
+    metrics: Option<&SeamMetrics>,
+) -> (Verdict, String) {
+    if n_windows <= 1 {
+        return (
+            Verdict::Bitwise,
+            "one window covers the volume: there are no seams".to_owned(),
+        );
+    }
+    let seen = metrics.and_then(SeamMetrics::judged);
+    if exactness.verdict == ExactnessVerdict::Exact {
+        let rest = seen.map_or_else(String::new, |(max, ..)| {
+            format!("; in the halo that is thrown away windows differ by up to {max:.2e}")
+        });
+        return (
+            Verdict::Bitwise,
+            format!(
+                "each voxel comes from one window that saw all it depends on, so the outputs are those of one pass bit by bit{rest}"
+            ),
+        );
+    }
+    let Some((max, mean, p99)) = seen else {
+        return (
+            Verdict::Seam,
+            "windows do not overlap, so nothing can be compared without a reference; outputs change at the faces".to_owned(),
+        );
+    };
+    let figures = format!("up to {max:.2e} (99 of 100 below {p99:.2e}, mean {mean:.2e})");
+    let worst = metrics
+        .and_then(|m| {
+            let of = m.planes.iter().filter(|p| p.max.is_some());
+            of.max_by(|a, b| a.max.unwrap_or(0.0).total_cmp(&b.max.unwrap_or(0.0)))
+        })
+        .map_or_else(String::new, |p| {
+            format!(", most near {} = {}", p.axis.name(), p.at)
+        });
+    if max == 0.0 {
+        (
+            Verdict::Float,
+            "windows agree bit by bit where they overlap; weighing them still rounds".to_owned(),
+        )
+    } else if max <= ROUNDING {
+        (
+            Verdict::Float,
+            format!("windows differ by rounding where they overlap, {figures}"),
+        )
+    } else if max <= HARMLESS {
+        (
+            Verdict::Tolerance,
+            format!(
+                "windows differ by {figures} where they overlap, which moves no score by more than 0.01{worst}"
+            ),
+        )
+    } else {
+        (
+            Verdict::Seam,
+            format!(
+                "windows disagree by {figures} where they overlap{worst}: blending hides that and does not undo it, so findings near seams are to be compared with a reference"
+            ),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::Extent;
+    use crate::tiling::{self, AxesOrder, Blend, Facts, Layout, TilingSpec};
+
+    fn plan(roi: usize, layout: Layout, overlap: f64, axes: AxesOrder) -> TilingPlan {
+        let spec = TilingSpec {
+            roi_size: Extent::new(0, 0, roi),
+            overlap: [overlap; 3],
+            blend: Blend::Constant,
+            layout,
+        };
+        tiling::plan(&spec, Extent::new(4, 3, 20), &Facts::unknown(axes)).unwrap()
+    }
+
+    /// Watches windows whose every value is the window's own number.
+    fn watch(plan: &TilingPlan, channels: usize) -> SeamMetrics {
+        let shape = OutputShape {
+            channels,
+            spatial: plan.axes.reorder(plan.roi.to_array()),
+        };
+        let mut watch = SeamWatch::new(plan, &[shape], |_| true).unwrap();
+        for w in 0..plan.n_windows() {
+            let step = if w == 2 { 0.5 } else { 0.0 };
+            let values = vec![step; channels * plan.roi.voxels()];
+            let map = Map {
+                values: &values,
+                channels,
+                spatial: shape.spatial,
+            };
+            watch.observe(w, 0, &map);
+        }
+        watch.finish()
+    }
+
+    #[test]
+    fn what_windows_disagree_on_is_told_by_the_seam_it_is_near() {
+        for axes in [AxesOrder::Xyz, AxesOrder::Zyx] {
+            let p = plan(8, Layout::Monai, 0.5, axes);
+            assert_eq!(p.starts[2], [0, 4, 8, 12]);
+            let m = watch(&p, 2);
+            // Two of three overlaps of 4x3x4 voxels and 2 channels differ by one half.
+            assert_eq!(m.outputs[0].n, 3 * 48 * 2);
+            assert_eq!(m.outputs[0].max, 0.5);
+            assert!((m.outputs[0].mean - 1.0 / 3.0).abs() < 1e-6);
+            assert_eq!(m.outputs[0].p99, 0.5);
+            let at: Vec<_> = m.planes.iter().map(|p| (p.axis, p.at, p.max)).collect();
+            assert_eq!(
+                at,
+                [
+                    (Axis::Z, 4, Some(0.0)),
+                    (Axis::Z, 8, Some(0.5)),
+                    (Axis::Z, 12, Some(0.5)),
+                    (Axis::Z, 16, Some(0.5)),
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn windows_without_overlap_have_nothing_to_compare_and_one_window_no_seam() {
+        let p = plan(5, Layout::Monai, 0.0, AxesOrder::Xyz);
+        let m = watch(&p, 1);
+        assert_eq!((m.outputs[0].n, m.planes.len()), (0, 3));
+        assert_eq!(m.planes[0].max, None);
+        let forecast = tiling::forecast(&p, &Facts::unknown(AxesOrder::Xyz));
+        let (verdict, words) = judge(&forecast, p.n_windows(), Some(&m));
+        assert_eq!(verdict, Verdict::Seam);
+        assert!(words.contains("do not overlap"), "{words}");
+        let one = plan(20, Layout::Monai, 0.0, AxesOrder::Xyz);
+        assert!(SeamWatch::new(&one, &[], |_| true).is_none());
+    }
+}
