@@ -49,7 +49,9 @@ pub fn compare(a: &Mask, b: &Mask) -> Result<Vec<LabelParity>, String> {
         ));
     }
     let most = a.values.iter().chain(&b.values).copied().max().unwrap_or(0);
-    let n = usize::from(most) + 1;
+    let n = (usize::from(most) + 1)
+        .max(a.names.len())
+        .max(b.names.len());
     let (mut in_a, mut in_b, mut both) = (vec![0_u64; n], vec![0_u64; n], vec![0_u64; n]);
     for (&x, &y) in a.values.iter().zip(&b.values) {
         in_a[usize::from(x)] += 1;
@@ -63,7 +65,7 @@ pub fn compare(a: &Mask, b: &Mask) -> Result<Vec<LabelParity>, String> {
         known.cloned().unwrap_or_else(|| l.to_string())
     };
     Ok((1..n)
-        .filter(|&l| in_a[l] + in_b[l] > 0 || a.names.len() > l || b.names.len() > l)
+        .filter(|&l| in_a[l] + in_b[l] > 0 || a.names.get(l).or_else(|| b.names.get(l)).is_some())
         .map(|l| {
             let sum = in_a[l] + in_b[l];
             LabelParity {

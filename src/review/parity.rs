@@ -334,7 +334,7 @@ fn verdict(
             x.outputs_sha256.is_some()
                 && x.outputs_sha256 == y.outputs_sha256
                 && x.boxes == y.boxes
-                && a.found.list == b.found.list
+                && findings_alike(a, b)
                 && x.labels == y.labels
         }
         _ => false,
@@ -380,6 +380,16 @@ fn verdict(
         return (Verdict::Seam, format!("{words}, all of them at a seam"));
     }
     (Verdict::Other, words)
+}
+
+/// The same labels and scores in the same order. Millimetres follow from the boxes, and a file's decimals may round them.
+fn findings_alike(a: &Side, b: &Side) -> bool {
+    let said = |s: &Side| -> Vec<(String, Option<u64>)> {
+        let list = s.found.list.iter();
+        list.map(|f| (f.label.clone(), f.score.map(f64::to_bits)))
+            .collect()
+    };
+    said(a) == said(b)
 }
 
 fn words(offenders: &[&Row], labels_within: bool, limits: &Limits) -> String {
@@ -532,5 +542,4 @@ impl Side {
 }
 
 #[cfg(test)]
-#[path = "parity_tests.rs"]
 mod tests;

@@ -194,7 +194,7 @@ fn findings_go_out_to_every_format_and_come_back_as_float() {
     let here = Here::new();
     let a = here.run("r.json", STUDY, &["--roi-size", "96x96x64"]);
     made(&a);
-    for name in ["monai.json", "f.truth.json", "slicer.mrk.json", "luna.csv"] {
+    for name in ["monai.json", "f.truth.json", "slicer.mrk.json"] {
         let out = here.at(name);
         let o = voxfit(&["parity", &a, "--export", &out]);
         assert_eq!(code(&o), 0, "{name}: {}", errors(&o));
@@ -211,6 +211,17 @@ fn findings_go_out_to_every_format_and_come_back_as_float() {
             "{name}: {v}"
         );
     }
+    // LUNA16 knows spheres alone: the middles and scores stay.
+    let luna = here.at("luna.csv");
+    assert_eq!(code(&voxfit(&["parity", &a, "--export", &luna])), 0);
+    let (_, v) = parity(&[&a, &luna]);
+    let study = &v["studies"][0];
+    assert_eq!(study["matched"], 3, "{v}");
+    assert!(
+        study["center_drift_mm"]["max"].as_f64().unwrap() < 1e-3,
+        "{v}"
+    );
+    assert!(study["max_score_drift"].as_f64().unwrap() < 1e-6, "{v}");
     // MONAI itself writes no space: never guessed, and taken by name.
     let mut monai = read(&here.at("monai.json"));
     monai.as_object_mut().unwrap().remove("coordinate_system");
@@ -301,7 +312,7 @@ fn a_baseline_run_again_is_bitwise_until_somebody_changes_it() {
     let base = here.at("base/x");
     let folder = Path::new(&base).parent().unwrap().to_path_buf();
     let a = here.run("base/one.json", STUDY, &["--roi-size", "96x96x64"]);
-    let layout = ["--roi-size", "96x96x64", "--layout", "aligned"];
+    let layout = ["--roi-size", "96x96x80", "--layout", "aligned"];
     here.run("base/two.json", STUDY, &layout);
     let dir = folder.to_string_lossy().into_owned();
     let (exit, v) = parity(&["--baseline", &dir, "--keep", &here.at("new")]);
