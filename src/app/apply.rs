@@ -127,6 +127,12 @@ impl State {
             C::SetDisplay(v) => self.change(|d| d.display = v),
             C::SetEngine(v) => self.change(|d| d.engine = v),
             C::ToggleCard(id) => self.change(|d| toggle_card(d, &id)),
+            C::StartTour(tour) => return self.start_tour(tour),
+            C::StepTour(forward) => return self.step_tour(forward),
+            C::EndTour => self.view.tour = None,
+            C::ShowCalibration => self.show(Popup::Calibration),
+            C::SetPoints(text) => self.change_lightly(|d| d.points = text),
+            C::AddMeasuredPoint => self.add_measured_point(),
             C::FocusCard(id) => self.change(|d| d.card_in_focus = Some(id)),
             C::ShowLayers => self.show_layers(),
             C::SearchLayers(text) => self.view.layer_search = text,
@@ -304,7 +310,7 @@ fn toggle_card(d: &mut Document, id: &str) {
 
 impl State {
     /// Changes the document and remembers the previous one.
-    fn change(&mut self, f: impl FnOnce(&mut Document)) {
+    pub(super) fn change(&mut self, f: impl FnOnce(&mut Document)) {
         let before = self.document.clone();
         f(&mut self.document);
         if before != self.document {
@@ -433,6 +439,9 @@ impl State {
                 return;
             }
             self.view.large = None;
+            if self.view.tour.take().is_some() {
+                return;
+            }
             if matches!(self.view.workspace, super::Workspace::Plan) {
                 self.view.layers_open = false;
             }

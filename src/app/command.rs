@@ -135,6 +135,18 @@ commands! {
     ShowManifest,
     /// Take the manifest that was proposed for a network without one, so that it can be run.
     AcceptManifest,
+    /// Begin a worked example: the study is closed, the plan becomes the example's.
+    StartTour(super::tour::Tour),
+    /// The next step of the tour (true) or the one before.
+    StepTour(bool),
+    /// Leave the tour; the plan stays.
+    EndTour,
+    /// Show measured points and the line through them.
+    ShowCalibration,
+    /// Measured points as typed, X=BYTES joined by commas.
+    SetPoints(String),
+    /// Add what the last run measured to the points.
+    AddMeasuredPoint,
     /// Allow one pass over the whole volume, for the next run only.
     AllowSinglePass(bool),
     /// Back to the previous choice.

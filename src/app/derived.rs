@@ -14,6 +14,7 @@ use crate::hardware::{BudgetOnCards, Card, CardVerdict};
 use crate::memory::Verdict;
 use crate::memory::budget::BudgetRequest;
 use crate::memory::planner::Planner;
+use crate::memory::surface::Surface;
 use crate::network::Model;
 use crate::network::manifest::{Axes, Input};
 use crate::report::{TimelineChart, timeline_chart};
@@ -53,6 +54,8 @@ pub struct Derived {
     pub timeline: Option<Arc<TimelineChart>>,
     /// Whether a newer budget is being made.
     pub budget_pending: bool,
+    /// What other rois ask for; `None` while it is being made, or without a network.
+    pub surface: Option<Arc<Surface>>,
     /// Detections shown: places in the result, filtered and sorted.
     pub detections: Vec<usize>,
     /// The network layer by layer for this window, while its list is open.
@@ -64,6 +67,9 @@ pub struct Derived {
     pub(super) layers_key: u64,
     pub(super) layers_shown: u64,
     pub(super) lines_key: u64,
+    pub(super) surface_key: u64,
+    pub(super) told: Option<super::tour::Told>,
+    pub(super) told_key: (usize, bool),
     fixes: Vec<Fix>,
     to_loaded: Option<ToLoaded>,
     tiling_key: u64,
@@ -79,6 +85,15 @@ impl Derived {
     /// The budget, when there is one.
     pub fn budget(&self) -> Option<&BudgetOnCards> {
         self.budget.as_ref()?.as_ref().ok().map(Arc::as_ref)
+    }
+
+    /// Tells one budget from the next.
+    pub(super) fn budget_stamp(&self) -> (usize, bool) {
+        let made = self.budget.as_ref().and_then(|b| b.as_ref().ok());
+        (
+            made.map_or(0, |b| Arc::as_ptr(b).addr()),
+            self.budget_pending,
+        )
     }
 
     /// The verdict on one card.
@@ -134,8 +149,10 @@ impl State {
     pub(super) fn derive(&mut self) {
         self.derive_tiling();
         self.derive_budget();
+        self.derive_surface();
         self.derive_layers();
         self.derive_detections();
+        self.derive_told();
     }
 
     /// The volume that is planned for: size, and affine where a study is open.
@@ -271,10 +288,11 @@ impl State {
             let made = Planner::new(&model.graph)
                 .budget(&request)
                 .map(|b| {
-                    // The plot's pieces are made here too: a frame only draws them.
-                    let timeline = timeline_chart(&b);
                     let cards: Vec<&Card> = cards.iter().collect();
-                    Box::new((BudgetOnCards::new(&request, b, &cards), timeline))
+                    let on = BudgetOnCards::new(&request, b, &cards);
+                    // The plot's pieces are made here too: a frame only draws them.
+                    let timeline = timeline_chart(&on.budget, on.voxfit.map(|o| o.arena));
+                    Box::new((on, timeline))
                 })
                 .map_err(|e| e.to_string());
             let _closed = out.send(News::Budget(new_key, made));

@@ -74,6 +74,8 @@ pub struct Document {
     pub cards: Vec<String>,
     /// The card that fixes and verdict speak of.
     pub card_in_focus: Option<String>,
+    /// Measured points as typed, X=BYTES joined by commas.
+    pub points: String,
     /// Size planned for while no study is open.
     pub volume_without_data: Extent,
     /// Which engine runs.
@@ -109,6 +111,7 @@ impl Default for Document {
                 .map(str::to_owned)
                 .to_vec(),
             card_in_focus: Some("rtx-5070-ti".to_owned()),
+            points: String::new(),
             volume_without_data: Extent::new(512, 512, 192),
             engine: EngineChoice::default(),
             score_threshold: 0.5,

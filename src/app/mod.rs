@@ -1,6 +1,7 @@
 //! The program without a window: document, derived, command, state. Window, command line and tests all send the same commands.
 
 mod apply;
+pub mod calibration;
 pub mod command;
 pub mod derived;
 pub mod document;
@@ -24,8 +25,10 @@ pub mod state;
 #[cfg(test)]
 mod state_tests;
 pub mod study;
+mod surface;
 pub mod table;
 pub mod tensor;
+pub mod tour;
 pub mod view;
 mod why;
 pub mod work;

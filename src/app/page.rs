@@ -1,8 +1,9 @@
 //! The report page of a plan and its run: what the window and the command line both write.
 
 use crate::exchange::result::RunResult;
-use crate::geometry::Plane;
+use crate::geometry::{Extent, Plane};
 use crate::hardware::{BudgetOnCards, Card};
+use crate::memory::surface::Surface;
 use crate::report::picture::{MarkedBox, Overlay, slice};
 use crate::report::{Figure, ReportError, ReportInput};
 use crate::volume::{SharedVolume, WindowLevel};
@@ -22,6 +23,8 @@ pub struct Page {
     pub cards: Vec<Card>,
     /// The card in focus.
     pub focus: Option<String>,
+    /// What other rois ask for, with the planned roi and batch.
+    pub surface: Option<(Arc<Surface>, Extent, usize)>,
     /// What a run gave.
     pub result: Option<RunResult>,
     /// The volume and its window level, for pictures.
@@ -83,6 +86,7 @@ impl Page {
             budget: self.budget.as_deref(),
             cards: &cards,
             focus: self.focus.as_deref(),
+            surface: self.surface.as_ref().map(|(s, roi, n)| (&**s, *roi, *n)),
             result: self.result.as_ref(),
             figures,
             notes: &self.notes,

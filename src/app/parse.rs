@@ -4,6 +4,7 @@ use super::command::Command;
 use super::document::WindowLevel;
 use super::state::State;
 use crate::geometry::{Extent, Plane};
+use crate::memory::calibrate::Point;
 use crate::units::Bytes;
 use std::path::PathBuf;
 
@@ -175,6 +176,26 @@ pub fn bytes(text: &str) -> Result<Bytes, String> {
         reason = "checked to lie in 0..9e18 above"
     )]
     Ok(Bytes(all.round() as u64))
+}
+
+/// Measured points as typed: X=BYTES, joined by commas or semicolons.
+pub fn points(text: &str) -> Result<Vec<Point>, String> {
+    text.split([',', ';'])
+        .filter(|p| !p.trim().is_empty())
+        .map(|p| {
+            let wrong = || {
+                format!(
+                    "a point is X=BYTES, such as 2=8 GiB; found \"{}\"",
+                    p.trim()
+                )
+            };
+            let (x, b) = p.split_once('=').ok_or_else(wrong)?;
+            Ok(Point {
+                x: x.trim().parse().map_err(|_not_a_number| wrong())?,
+                bytes: bytes(b).map_err(|_not_a_size| wrong())?.0 as f64,
+            })
+        })
+        .collect()
 }
 
 fn card(text: &str, s: &State) -> Result<String, String> {

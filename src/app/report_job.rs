@@ -57,6 +57,10 @@ impl State {
                 .filter_map(|id| self.catalogue.get(id).ok().cloned())
                 .collect(),
             focus: d.card_in_focus.clone(),
+            surface: self.derived.surface.clone().and_then(|s| {
+                let roi = self.derived.plan()?.roi;
+                Some((s, roi, d.batch))
+            }),
             result: self.outcome.as_ref().map(|o| o.result.clone()),
             volume: self.whole_volume().map(|v| (v, self.window_level())),
             faces: Axis::ALL.map(|axis| {

@@ -48,6 +48,26 @@ fn undo_brings_the_overlap_back_and_redo_takes_it_again() {
 }
 
 #[test]
+fn the_second_articles_table_is_refused_in_words_and_a_straight_one_gives_the_largest_slices() {
+    let mut s = fresh();
+    let table = "192=44000000000, 100=22000000000, 64=10590000000";
+    s.apply(Command::SetPoints(table.to_owned()));
+    let found = super::calibration::of(&s);
+    assert_eq!(found.points.len(), 3);
+    let why = found.wrong.unwrap();
+    assert!(why.contains("fixed cost is negative"), "{why}");
+    assert!(found.cards.iter().all(|(_, _, largest)| largest.is_none()));
+    s.apply(Command::SetPoints("1=3 GiB, 2=5 GiB; 4=9 GiB".to_owned()));
+    let found = super::calibration::of(&s);
+    assert_eq!(found.wrong, None);
+    let (_, _, largest) = found.cards.iter().find(|c| c.0 == "RTX 5070 Ti").unwrap();
+    assert_eq!(*largest, Some(7), "1 + 2 X of 15.47 GiB");
+    s.apply(Command::SetPoints("1=3 GiB, 2".to_owned()));
+    let wrong = super::calibration::of(&s).wrong.unwrap();
+    assert!(wrong.ends_with("found \"2\""), "{wrong}");
+}
+
+#[test]
 fn the_same_choice_again_is_no_step_of_undo() {
     let mut s = fresh();
     s.apply(Command::SetOverlap(s.document.overlap));

@@ -134,6 +134,8 @@ pub enum Popup {
     SeriesDetails,
     /// The network's manifest.
     Manifest,
+    /// Measured points and the line through them.
+    Calibration,
     /// What Voxfit is.
     About,
 }
@@ -203,6 +205,8 @@ pub struct View {
     pub taking_picture: bool,
     /// Whether the Plan workspace shows the network's layers.
     pub layers_open: bool,
+    /// The guided tour and its step, from 0.
+    pub tour: Option<(super::tour::Tour, usize)>,
     /// What layers are searched for.
     pub layer_search: String,
     /// Stages of the layer list whose layers are hidden.
@@ -228,6 +232,7 @@ impl Default for View {
             full_screen: false,
             taking_picture: false,
             layers_open: false,
+            tour: None,
             layer_search: String::new(),
             folded_stages: std::collections::BTreeSet::new(),
         }

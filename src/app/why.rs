@@ -68,6 +68,13 @@ pub(super) fn no_layers(s: &State) -> Option<String> {
     )
 }
 
+pub(super) fn no_tour(s: &State) -> Option<String> {
+    unless(
+        s.view.tour.is_some(),
+        "no tour is under way; the Help menu begins one",
+    )
+}
+
 pub(super) fn no_result(s: &State) -> Option<String> {
     unless(s.outcome.is_some(), "nothing has been run yet")
 }

@@ -68,6 +68,8 @@ pub(super) enum News {
     Budget(u64, Result<Box<(BudgetOnCards, TimelineChart)>, String>),
     /// What running the window in tiles takes, for the budget of that key.
     TileFix(u64, Option<Box<crate::memory::budget::Fix>>),
+    /// What other rois ask for, for this key.
+    Surface(u64, Arc<crate::memory::surface::Surface>),
     /// The network's layers, for this key.
     Layers(u64, Arc<Layers>),
     /// The lines that a search leaves, for this key.
@@ -86,6 +88,7 @@ pub(super) enum Kind {
     Run,
     Budget,
     Tiles,
+    Surface,
     Layers,
     LayerLines,
     Other,
@@ -120,7 +123,7 @@ impl Jobs {
             .filter(|r| {
                 !matches!(
                     r.kind,
-                    Kind::Budget | Kind::Tiles | Kind::Layers | Kind::LayerLines
+                    Kind::Budget | Kind::Tiles | Kind::Surface | Kind::Layers | Kind::LayerLines
                 )
             })
             .map(|r| {

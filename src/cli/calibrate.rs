@@ -3,14 +3,14 @@
 use super::args::CalibrateArgs;
 use super::failure::{Failure, USAGE};
 use super::output::{self, Align};
-use crate::app::parse::bytes;
+use crate::app::parse::points;
 use crate::hardware::{Card, Catalogue};
 use crate::memory::MemoryError;
-use crate::memory::calibrate::{Point, fit};
+use crate::memory::calibrate::fit;
 use serde_json::{Map, Value, json};
 
 pub(super) fn run(args: &CalibrateArgs, json: bool) -> Result<u8, Failure> {
-    let points = points(&args.points)?;
+    let points = points(&args.points).map_err(|why| Failure::new(USAGE, why))?;
     let catalogue = Catalogue::builtin();
     let cards: Vec<&Card> = if args.card.is_empty() {
         catalogue.shown_by_default()
@@ -81,22 +81,4 @@ fn no_line(reason: &str, cards: &[&Card], json: bool) -> u8 {
         output::say(reason);
     }
     1
-}
-
-fn points(text: &str) -> Result<Vec<Point>, Failure> {
-    text.split(',')
-        .map(|p| {
-            let wrong = || {
-                Failure::new(
-                    USAGE,
-                    format!("a point is X=BYTES, such as 2=8 GiB; found \"{p}\""),
-                )
-            };
-            let (x, b) = p.split_once('=').ok_or_else(wrong)?;
-            Ok(Point {
-                x: x.trim().parse().map_err(|_not_a_number| wrong())?,
-                bytes: bytes(b).map_err(|_not_a_size| wrong())?.0 as f64,
-            })
-        })
-        .collect()
 }

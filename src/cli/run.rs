@@ -263,6 +263,12 @@ fn print(r: &RunResult, out: &Path) {
         r.memory.allocated,
         r.exactness.verdict
     ));
+    if let Some(host) = r.memory.host {
+        output::say(&format!(
+            "host: {} before, {} at its highest; the plan adds {}",
+            host.before, host.peak, host.planned
+        ));
+    }
     if let Some(tiles) = r.memory.tiles {
         output::say(&format!(
             "in tiles: {} with every map whole, {:.1} % of the work done again",

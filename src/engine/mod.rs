@@ -121,4 +121,7 @@ pub trait Engine: Send {
 
     /// Planned, allocated and measured bytes of the arena.
     fn memory(&self) -> EngineMemory;
+
+    /// Bytes that the engine itself counted in the arena at each step of its last pass over the network; empty before the first.
+    fn counted(&self) -> Vec<Bytes>;
 }

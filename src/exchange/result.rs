@@ -155,7 +155,7 @@ impl From<[Vec<usize>; 3]> for Starts {
 }
 
 /// The arena, planned beside what was there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryRecord {
     /// Bytes that the plan said.
     pub planned: Bytes,
@@ -166,6 +166,34 @@ pub struct MemoryRecord {
     /// What running in tiles saved and cost; `None` when every map was whole.
     #[serde(default)]
     pub tiles: Option<TilesRecord>,
+    /// Bytes of each step, planned beside counted by the engine while it ran.
+    #[serde(default)]
+    pub steps: Vec<StepRecord>,
+    /// What the run took of the host; `None` where the system does not say.
+    #[serde(default)]
+    pub host: Option<HostRecord>,
+}
+
+/// Bytes in the arena while one step ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// The step's name.
+    pub node: String,
+    /// As planned.
+    pub planned: Bytes,
+    /// As the engine counted.
+    pub counted: Bytes,
+}
+
+/// The program's resident size, before a run and at its highest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostRecord {
+    /// Before the volume was prepared.
+    pub before: Bytes,
+    /// The highest that was seen.
+    pub peak: Bytes,
+    /// What the plan says that the run adds: arena, weights, prepared volume, stitched outputs and counts.
+    pub planned: Bytes,
 }
 
 /// What running in tiles saved and cost.

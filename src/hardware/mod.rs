@@ -7,7 +7,7 @@ mod verdict;
 
 pub use catalogue::{Card, CardFigures, CardMemory, CardPrice, CardRates, CardRow, Catalogue, Ecc};
 pub use verdict::{
-    BudgetOnCards, CardVerdict, TIGHT_SPARE, judge, largest_batch, verdict, verdict_words,
+    BudgetOnCards, CardVerdict, Ours, TIGHT_SPARE, judge, largest_batch, verdict, verdict_words,
 };
 
 use std::path::PathBuf;

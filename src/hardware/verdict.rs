@@ -1,9 +1,9 @@
 //! Does a budget fit a card: free = usable less context and display; over, tight or fits by the two ends of the range.
 
 use super::Card;
-use crate::memory::budget::{Budget, BudgetRequest};
+use crate::memory::budget::{Budget, BudgetRequest, Mode, Runtime};
 use crate::memory::planner::Planner;
-use crate::memory::{Part, Verdict};
+use crate::memory::{Part, Precision, Verdict};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,42 @@ pub struct BudgetOnCards {
     pub budget: Budget,
     /// One verdict per card.
     pub cards: Vec<CardVerdict>,
+    /// The same window under our own runtime, where the budget is for another.
+    #[serde(default)]
+    pub voxfit: Option<Ours>,
+}
+
+/// What our own runtime asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ours {
+    /// All that lies on the card, context and display among it.
+    pub total: Bytes,
+    /// The arena.
+    pub arena: Bytes,
+}
+
+impl Ours {
+    /// The same window under our runtime; `None` where the budget is for it already, or where it cannot be run.
+    fn of(request: &BudgetRequest<'_>) -> Option<Self> {
+        if request.runtime == Runtime::Voxfit || request.mode != Mode::Inference {
+            return None;
+        }
+        let precision = match request.precision {
+            Precision::Amp => Precision::Fp32,
+            other => other,
+        };
+        let asked = BudgetRequest {
+            runtime: Runtime::Voxfit,
+            precision,
+            ..*request
+        };
+        let parts = Planner::new(request.graph).sketch(&asked).ok()?;
+        let around = parts.context.high.saturating_add(parts.display.high);
+        Some(Self {
+            total: parts.required().high.saturating_add(around),
+            arena: parts.activations.high.saturating_add(parts.input.high),
+        })
+    }
 }
 
 impl BudgetOnCards {
@@ -52,6 +88,7 @@ impl BudgetOnCards {
             budget.fixes = Planner::new(request.graph).fixes(request, Some(first.free));
         }
         Self {
+            voxfit: Ours::of(request),
             budget,
             cards: verdicts,
         }
@@ -182,8 +219,8 @@ mod tests {
     use super::*;
     use crate::geometry::Extent;
     use crate::hardware::Catalogue;
-    use crate::memory::budget::{Runtime, StitchOn, budget};
-    use crate::memory::{Precision, Source};
+    use crate::memory::Source;
+    use crate::memory::budget::{StitchOn, budget};
     use crate::network::preset;
 
     fn range(low: u64, high: u64) -> Part {

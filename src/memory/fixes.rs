@@ -59,7 +59,7 @@ pub(super) fn elasticities(planner: &Planner<'_>, request: &BudgetRequest<'_>) -
 }
 
 /// Total stride in x, y, z order, 1 where there is none.
-fn stride(planner: &Planner<'_>, request: &BudgetRequest<'_>) -> [usize; 3] {
+pub(super) fn stride(planner: &Planner<'_>, request: &BudgetRequest<'_>) -> [usize; 3] {
     let mut out = [1; 3];
     for (name, s) in axis_names(request).iter().zip(&planner.total_stride) {
         let axis = match *name {

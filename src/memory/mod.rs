@@ -15,6 +15,7 @@ pub mod parts;
 pub mod planner;
 pub mod pytorch;
 pub mod schedule;
+pub mod surface;
 pub mod tiles;
 mod widen;
 

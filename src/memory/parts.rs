@@ -118,8 +118,11 @@ pub(super) fn around(request: &BudgetRequest<'_>, outputs: &[Vec<usize>]) -> Par
     }
 }
 
+/// The name of the host's part that is there before a run.
+pub const LOADED: &str = "loaded volume";
+
 /// What the host holds, by name: loaded and prepared volume, stitched outputs and what they become.
-pub(super) fn host(request: &BudgetRequest<'_>, outputs: &[Vec<usize>]) -> Vec<(String, Part)> {
+pub fn host(request: &BudgetRequest<'_>, outputs: &[Vec<usize>]) -> Vec<(String, Part)> {
     let volume = request.volume.unwrap_or(request.roi_size);
     let voxels = volume
         .to_array()
@@ -130,7 +133,7 @@ pub(super) fn host(request: &BudgetRequest<'_>, outputs: &[Vec<usize>]) -> Vec<(
     let mut parts = vec![
         ("weights".to_owned(), exact(weights)),
         (
-            "loaded volume".to_owned(),
+            LOADED.to_owned(),
             Part::range(
                 Bytes(voxels.saturating_mul(2)),
                 Bytes(voxels.saturating_mul(4)),

@@ -1,7 +1,7 @@
 //! The budget chart as data: one stacked bar, held against the capacity of each card. All positions are in GiB.
 
 use super::ink::{self, Rgb};
-use crate::hardware::{Card, CardVerdict, verdict_words};
+use crate::hardware::{Card, CardVerdict, Ours, verdict_words};
 use crate::memory::Verdict;
 use crate::memory::budget::{Budget, PartName};
 use crate::units::Bytes;
@@ -157,6 +157,18 @@ pub fn budget_chart(
         axis_max,
         ticks,
         compare: None,
+    }
+}
+
+impl BudgetChart {
+    /// With the mark where the same window ends under our own runtime, when that lies on the axis.
+    #[must_use]
+    pub fn beside(mut self, ours: Option<Ours>) -> Self {
+        self.compare = ours
+            .map(|o| o.total.as_gib())
+            .filter(|gib| *gib < self.axis_max)
+            .map(|gib| (format!("Voxfit runtime {gib:.2}"), gib));
+        self
     }
 }
 
@@ -340,13 +352,16 @@ mod tests {
             assert!(chart.axis_max >= end && chart.ticks.len() >= 3);
             assert_eq!(chart.rows.iter().filter(|r| r.focus).count(), 1);
             assert_eq!(chart.whisker.is_some(), runtime == Runtime::Pytorch);
+            let beside = chart.beside(on.voxfit).compare;
+            assert_eq!(beside.is_some(), runtime == Runtime::Pytorch);
+            assert!(beside.is_none_or(|(_, gib)| gib < end));
         }
     }
 
     #[test]
     fn the_stack_of_tensors_is_as_high_as_the_total_and_the_arena_line_holds_the_peak() {
         let (_, on) = chart_of(Runtime::Voxfit);
-        let t = timeline_chart(&on.budget);
+        let t = timeline_chart(&on.budget, None);
         for (step, total) in t.total.iter().enumerate() {
             let here = t.pieces.iter().filter(|p| p.from <= step && step < p.to);
             let top = here.map(|p| p.high).fold(0.0, f64::max);

@@ -1,13 +1,16 @@
 //! One self-contained page: plan, budget, result, pictures. Opens offline, prints cleanly, shows no identity unless asked.
 
 use super::chart::budget_chart;
+use super::fits::fits_chart;
 use super::ink;
 use super::picture::ColorPicture;
 use super::timeline::timeline_chart;
 use super::{ReportError, svg};
 use crate::exchange::result::RunResult;
+use crate::geometry::Extent;
 use crate::hardware::{BudgetOnCards, Card};
 use crate::memory::budget::PartName;
+use crate::memory::surface::Surface;
 use crate::memory::{Part, Source};
 use crate::units::{Bytes, with_thousands};
 use base64::Engine as _;
@@ -39,6 +42,8 @@ pub struct ReportInput<'a> {
     pub cards: &'a [&'a Card],
     /// The card in focus.
     pub focus: Option<&'a str>,
+    /// What other rois ask for, with the planned roi and batch.
+    pub surface: Option<(&'a Surface, Extent, usize)>,
     /// What a run gave.
     pub result: Option<&'a RunResult>,
     /// Pictures.
@@ -103,13 +108,18 @@ pub fn write(input: &ReportInput<'_>, path: &Path) -> Result<(), ReportError> {
 }
 
 fn budget_section(input: &ReportInput<'_>, on: &BudgetOnCards) -> Markup {
-    let chart = budget_chart(input.plan, &on.budget, &on.cards, input.cards, input.focus);
-    let timeline = timeline_chart(&on.budget);
+    let chart =
+        budget_chart(input.plan, &on.budget, &on.cards, input.cards, input.focus).beside(on.voxfit);
+    let timeline = timeline_chart(&on.budget, on.voxfit.map(|o| o.arena));
+    let fits = input
+        .surface
+        .and_then(|(s, roi, batch)| fits_chart(s, &on.cards, input.focus, (roi, batch)));
     html! {
         section {
             h2 { "Memory budget" }
             @if !on.cards.is_empty() { div.plot { (PreEscaped(svg::budget(&chart, 1100.0))) } }
             @if !timeline.steps.is_empty() { div.plot { (PreEscaped(svg::timeline(&timeline, 1100.0, 400.0))) } }
+            @if let Some(fits) = &fits { div.plot { (PreEscaped(svg::fits(fits, 1100.0, 460.0))) } }
             table {
                 thead { tr { th { "Part" } th.n { "at least" } th.n { "at most" } th { "source" } } }
                 tbody {
@@ -269,9 +279,9 @@ table{{border-collapse:collapse;margin:4px 0}}th{{text-align:left;font-weight:40
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::Extent;
     use crate::hardware::Catalogue;
     use crate::memory::budget::{BudgetRequest, Runtime, StitchOn, budget};
+    use crate::memory::planner::Planner;
     use crate::network::preset;
 
     #[test]
@@ -286,6 +296,9 @@ mod tests {
             ..BudgetRequest::new(&model.graph, Extent::new(512, 512, 192))
         };
         let on = BudgetOnCards::new(&request, budget(&request).unwrap(), &cards);
+        let surface = Planner::new(&model.graph)
+            .surface(&request, Extent::new(512, 512, 240), || true)
+            .unwrap();
         let notes = ["<script>alert(1)</script>".to_owned()];
         let input = ReportInput {
             title: "Lung & nodule",
@@ -293,6 +306,7 @@ mod tests {
             budget: Some(&on),
             cards: &cards,
             focus: Some("rtx-5070-ti"),
+            surface: Some((&surface, request.roi_size, 1)),
             notes: &notes,
             ..ReportInput::default()
         };
@@ -305,6 +319,9 @@ mod tests {
             "activations",
             "Lung &amp; nodule",
             "GiB usable",
+            "WHAT FITS",
+            "largest on 16 GB",
+            "Voxfit runtime",
         ] {
             assert!(text.contains(word), "{word}");
         }

@@ -93,6 +93,33 @@ pub const fn verdict_word(v: Verdict) -> &'static str {
     }
 }
 
+/// Viridis from 0 (dark) to 1 (bright).
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 0..=255 before the cast"
+)]
+pub fn viridis(share: f64) -> Rgb {
+    const STOPS: [Rgb; 9] = [
+        [0x44, 0x01, 0x54],
+        [0x47, 0x2D, 0x7B],
+        [0x3B, 0x52, 0x8B],
+        [0x2C, 0x72, 0x8E],
+        [0x21, 0x91, 0x8C],
+        [0x28, 0xAE, 0x80],
+        [0x5E, 0xC9, 0x62],
+        [0xAD, 0xDC, 0x30],
+        [0xFD, 0xE7, 0x25],
+    ];
+    let at = share.clamp(0.0, 1.0) * 8.0;
+    let i = (at.floor() as usize).min(7);
+    let t = at - i as f64;
+    std::array::from_fn(|c| {
+        let (a, b) = (f64::from(STOPS[i][c]), f64::from(STOPS[i + 1][c]));
+        (a + t * (b - a)).round().clamp(0.0, 255.0) as u8
+    })
+}
+
 /// As an SVG or HTML colour.
 pub fn hex([r, g, b]: Rgb) -> String {
     format!("#{r:02X}{g:02X}{b:02X}")

@@ -1,15 +1,18 @@
 //! Charts as data, and what is made of them: SVG, slice pictures as PNG, one self-contained HTML page.
 //! The window draws the same charts. Nothing here reads a clock: the same input gives the same bytes.
 
+pub mod calibration;
 pub mod chart;
+pub mod fits;
 pub mod html;
 pub mod ink;
 pub mod parity;
 pub mod picture;
 pub mod svg;
-mod timeline;
+pub mod timeline;
 
 pub use chart::{BudgetChart, budget_chart};
+pub use fits::{FitsChart, fits_chart};
 pub use html::{Figure, ReportInput, page, write};
 pub use timeline::{TimelineChart, timeline_chart};
 

@@ -3,6 +3,7 @@
 use super::chart::axis;
 use super::ink::{self, Rgb};
 use crate::memory::budget::Budget;
+use crate::units::Bytes;
 
 /// One tensor of the stack, for colours and hover cards.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +82,12 @@ pub struct TimelineChart {
 }
 
 impl TimelineChart {
+    /// The tensor that lies at a height of the stack at a step.
+    pub fn tensor_at(&self, step: usize, gib: f64) -> Option<usize> {
+        let here = |p: &&Piece| p.from <= step && step < p.to && p.low <= gib && gib < p.high;
+        self.pieces.iter().find(here).map(|p| p.tensor)
+    }
+
     /// What lives at a step, largest first: names and GiB for a hover card.
     pub fn at_step(&self, step: usize) -> Vec<&StackedTensor> {
         let mut live: Vec<&StackedTensor> = self
@@ -93,8 +100,8 @@ impl TimelineChart {
     }
 }
 
-/// The timeline of a budget.
-pub fn timeline_chart(budget: &Budget) -> TimelineChart {
+/// The timeline of a budget; `ours` is the arena of our own runtime where the budget is for another.
+pub fn timeline_chart(budget: &Budget, ours: Option<Bytes>) -> TimelineChart {
     let n = budget.timeline.len();
     let total: Vec<f64> = budget.timeline.iter().map(|s| s.live.as_gib()).collect();
     let peak_step = budget.peak_step.index.min(n.saturating_sub(1));
@@ -103,6 +110,7 @@ pub fn timeline_chart(budget: &Budget) -> TimelineChart {
     let pieces = stack(&tensors, n);
     let arena = budget
         .arena
+        .or(ours)
         .map(|a| (format!("Voxfit arena {:.2}", a.as_gib()), a.as_gib()));
     let top = arena.as_ref().map_or(peak, |(_, a)| a.max(peak));
     let (axis_max, ticks) = axis(top * 1.06);
@@ -117,7 +125,7 @@ pub fn timeline_chart(budget: &Budget) -> TimelineChart {
         arena,
         axis_max,
         ticks,
-        step_ticks: step_ticks(n),
+        step_ticks: step_ticks(0.0, n as f64),
     }
 }
 
@@ -212,13 +220,22 @@ fn labels(tensors: &[StackedTensor], pieces: &[Piece]) -> Vec<GroupLabel> {
         .collect()
 }
 
-fn step_ticks(n: usize) -> Vec<usize> {
+/// Round steps within a part of the plan, seven at most.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "steps lie in 0..n and are rounded before the cast"
+)]
+pub fn step_ticks(from: f64, to: f64) -> Vec<usize> {
+    let (first, last) = (from.max(0.0).ceil() as usize, to.max(0.0).floor() as usize);
     let mut step = 1;
     for next in [2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] {
-        if n / step <= 6 {
+        if last.saturating_sub(first) / step <= 6 {
             break;
         }
         step = next;
     }
-    (0..=n).step_by(step).collect()
+    (first.next_multiple_of(step)..=last)
+        .step_by(step)
+        .collect()
 }

@@ -6,6 +6,7 @@ mod details;
 mod error;
 mod findings;
 mod guard;
+mod host;
 mod labels;
 mod open;
 mod planned;

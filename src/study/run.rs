@@ -5,19 +5,23 @@ use super::{LabelMask, PlannedRun, RunSpec, StudyError, plan_run, prepare, seams
 use crate::engine::sliding::{self, Options, PreparedVolume};
 use crate::engine::{Engine, EngineMemory, Map};
 use crate::exchange::result::{
-    FORMAT, MemoryRecord, NetworkRecord, PlanRecord, RunResult, SeamRecord, TilesRecord,
-    VolumeRecord, outputs_sha256, volume_sha256,
+    FORMAT, HostRecord, MemoryRecord, NetworkRecord, PlanRecord, RunResult, SeamRecord, StepRecord,
+    TilesRecord, VolumeRecord, outputs_sha256, volume_sha256,
 };
 use crate::geometry::Affine;
 use crate::jobs::Control;
+use crate::memory::budget::BudgetRequest;
+use crate::memory::parts::{LOADED, host as host_parts};
 use crate::network::Model;
 use crate::network::manifest::Output;
 use crate::tiling::PlanWarning;
 use crate::tiling::stitch::Stitched;
+use crate::units::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::host::Watch;
 use super::open::{NOT_FINITE, Opened};
 use super::planned::batch;
 
@@ -52,6 +56,7 @@ pub fn run(
     let weights = model.weights()?;
     let planned = plan_run(&study.volume, model, spec)?;
     let start = Instant::now();
+    let host_watch = Watch::begin();
     let prepared = prepare(
         &study.volume,
         &model.manifest.input,
@@ -92,11 +97,14 @@ pub fn run(
     };
     let found = find(model, &study.warnings, slid.outputs, &planned, &spaces)?;
     let engine_name = engine.describe().id;
+    let added = host_planned(model, spec, &planned);
+    let host = host_watch.map(|w| w.record(added));
+    let memory = memory_record(slid.memory, &planned, &engine.counted(), host);
     let result = record(
         (study, model, spec),
         &planned,
         &found,
-        (engine_name, slid.memory, seen),
+        (engine_name, memory, seen),
         start.elapsed().as_secs_f64(),
         prepared.affine,
     );
@@ -180,11 +188,60 @@ fn find(
     })
 }
 
+/// What the plan says that a run adds to the host: the arena and all that the budget counts but the volume, which was there.
+fn host_planned(model: &Model, spec: &RunSpec, planned: &PlannedRun) -> Bytes {
+    let request = BudgetRequest {
+        volume: Some(planned.tiling.volume),
+        batch: batch(spec, &planned.tiling),
+        precision: spec.precision,
+        axes: model.manifest.input.axes,
+        ..BudgetRequest::new(&model.graph, planned.tiling.roi)
+    };
+    let outputs: Vec<Vec<usize>> = planned
+        .schedule
+        .outputs
+        .iter()
+        .filter_map(|at| planned.schedule.tensors.get(*at))
+        .map(|t| t.shape.clone())
+        .collect();
+    let added: Bytes = host_parts(&request, &outputs)
+        .iter()
+        .filter(|(name, _)| name != LOADED)
+        .map(|(_, part)| part.high)
+        .sum();
+    added.saturating_add(planned.schedule.arena)
+}
+
+fn memory_record(
+    memory: EngineMemory,
+    planned: &PlannedRun,
+    counted: &[Bytes],
+    host: Option<HostRecord>,
+) -> MemoryRecord {
+    let schedule = &planned.schedule;
+    let step = |(p, counted): (&crate::memory::schedule::TimelinePoint, &Bytes)| StepRecord {
+        node: p.name.clone(),
+        planned: p.live,
+        counted: *counted,
+    };
+    MemoryRecord {
+        planned: memory.planned,
+        allocated: memory.allocated,
+        measured_peak: memory.measured_peak,
+        tiles: schedule.tiles.as_ref().map(|t| TilesRecord {
+            untiled: t.untiled,
+            recompute_percent: t.recompute_percent,
+        }),
+        steps: schedule.timeline.iter().zip(counted).map(step).collect(),
+        host,
+    }
+}
+
 fn record(
     (study, model, spec): (&Opened, &Model, &RunSpec),
     planned: &PlannedRun,
     found: &Found,
-    (engine, memory, seams): (String, EngineMemory, SeamRecord),
+    (engine, memory, seams): (String, MemoryRecord, SeamRecord),
     seconds: f64,
     prepared_affine: Affine,
 ) -> RunResult {
@@ -221,15 +278,7 @@ fn record(
         n_windows: planned.tiling.n_windows(),
         n_passes: planned.exactness.n_passes,
         seconds,
-        memory: MemoryRecord {
-            planned: memory.planned,
-            allocated: memory.allocated,
-            measured_peak: memory.measured_peak,
-            tiles: planned.schedule.tiles.as_ref().map(|t| TilesRecord {
-                untiled: t.untiled,
-                recompute_percent: t.recompute_percent,
-            }),
-        },
+        memory,
         detections: found.detections.clone(),
         box_selector: match &model.manifest.output {
             Output::Retinanet(head) => Some((&head.box_selector).into()),

@@ -99,6 +99,8 @@ struct Local {
     strip_closed: Option<u64>,
     views: Option<review::ViewTree>,
     charts: Option<plan::Charts>,
+    /// The steps of the timeline that are in view.
+    span: plan::Span,
     palette: palette::Palette,
     list: study_pages::List,
     /// When the next slice is due while slices play, in seconds of the window's clock.
@@ -124,6 +126,7 @@ impl Local {
             strip_closed: None,
             views: None,
             charts: None,
+            span: plan::Span::default(),
             palette: palette::Palette::default(),
             list: study_pages::List::default(),
             cine_due: 0.0,

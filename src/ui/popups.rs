@@ -37,6 +37,9 @@ pub(super) fn show(ui: &Ui, cx: &mut Cx<'_>) {
             Popup::SeriesDetails => study_pages::details(ui, cx),
             Popup::Manifest => manifest::show(ui, cx),
             Popup::Settings => settings(ui, cx),
+            Popup::Calibration => page(ui, "Calibrate", 760.0, 600.0, |ui| {
+                super::plan::calibrate(ui, cx);
+            }),
             Popup::About => about(ui),
         }
     });

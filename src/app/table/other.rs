@@ -6,6 +6,7 @@ use crate::app::document::EngineChoice;
 use crate::app::keys::{Chord, Key};
 use crate::app::parse;
 use crate::app::settings::Theme;
+use crate::app::tour::Tour;
 use crate::app::view::{Filter, SortBy};
 use crate::app::why;
 
@@ -252,5 +253,47 @@ pub(super) fn tools() -> Vec<CommandInfo> {
             "About Voxfit",
             "What it is for, and that it is not for clinical use.",
         ),
+    ]
+}
+
+pub(super) fn tours() -> Vec<CommandInfo> {
+    use Menu::Help;
+    vec![
+        now(
+            Help,
+            Command::StartTour(Tour::Training),
+            "Tour: training at 256 cubed on 40 GB",
+            "A worked example in five steps; closes the study.",
+        ),
+        now(
+            Help,
+            Command::StartTour(Tour::Detector),
+            "Tour: a 44 GB detector on 16 GB",
+            "A worked example in five steps; closes the study.",
+        ),
+        now(
+            Help,
+            Command::StepTour(true),
+            "Tour: next step",
+            "The plan of the next step, and what is seen.",
+        )
+        .palette_only()
+        .when(why::no_tour),
+        now(
+            Help,
+            Command::StepTour(false),
+            "Tour: step back",
+            "The plan of the step before.",
+        )
+        .palette_only()
+        .when(why::no_tour),
+        now(
+            Help,
+            Command::EndTour,
+            "Tour: end",
+            "The plan stays as the tour has set it.",
+        )
+        .palette_only()
+        .when(why::no_tour),
     ]
 }

@@ -268,6 +268,27 @@ pub(super) fn plan_typed() -> Vec<CommandInfo> {
             "rtx-5070-ti",
             parse::focus_card,
         ),
+        now(
+            M,
+            Command::ShowCalibration,
+            "Calibrate",
+            "Measured peaks, the line through them, and the largest batch for each card.",
+        ),
+        typed(
+            M,
+            "SetPoints",
+            "Measured points",
+            "64=10.6 GiB, 100=22 GiB",
+            |t, _| parse::points(t).map(|_points| Command::SetPoints(t.trim().to_owned())),
+        ),
+        now(
+            M,
+            Command::AddMeasuredPoint,
+            "Add the last run to the measured points",
+            "Slices of its window and the highest byte that its arena used.",
+        )
+        .palette_only()
+        .when(why::no_result),
         typed(M, "ApplyFix", "Apply fix", "1", parse::fix).when(why::no_fixes),
     ]
 }

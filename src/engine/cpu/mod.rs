@@ -2,6 +2,7 @@
 
 mod arena;
 mod conv;
+mod counted;
 mod isa;
 mod lookup;
 mod maps;
@@ -39,6 +40,7 @@ struct Prepared {
     steps: Vec<Ready>,
     /// One past the highest byte that each step uses.
     ends: Vec<Bytes>,
+    counter: counted::Counter,
     /// Work of each step, for progress inside a window.
     work: Vec<u64>,
 }
@@ -144,6 +146,7 @@ impl Engine for CpuEngine {
         let work = prepare::work(&plan.graph, &plan.schedule);
         self.prepared = Some(Prepared {
             work,
+            counter: counted::Counter::new(&plan.schedule),
             plan: plan.clone(),
             arena,
             places,
@@ -181,6 +184,11 @@ impl Engine for CpuEngine {
                 measured_peak: p.arena.touched(),
             })
     }
+
+    fn counted(&self) -> Vec<Bytes> {
+        let counter = self.prepared.as_ref().map(|p| p.counter.seen());
+        counter.unwrap_or_default().to_vec()
+    }
 }
 
 impl Prepared {
@@ -199,7 +207,9 @@ impl Prepared {
                 control.check()?;
                 within(&self.work, step, (0, 1), windows, control);
                 self.arena.touch(self.ends[step]);
+                self.counter.begin(step);
                 self.step(step, isa, (first, windows), (source, sink), control)?;
+                self.counter.end(step);
             }
             first += windows;
         }

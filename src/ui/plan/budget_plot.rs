@@ -25,11 +25,6 @@ const fn f(x: f64) -> f32 {
 /// Draws heading and plot.
 pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
     let t = Theme::of(ui.ctx());
-    let hatched = if cx.state.derived.budget_pending {
-        "planning\u{2026}"
-    } else {
-        "hatched: range, not knowable before a run"
-    };
     let Some(charts) = cx.local.charts.take() else {
         kit::heading(ui, "Memory budget", "", "");
         let why = match &cx.state.derived.budget {
@@ -43,17 +38,17 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
         return;
     };
     let chart = &charts.budget;
-    let right = if chart.whisker.is_some() {
-        hatched
-    } else {
-        "all parts planned to the byte"
-    };
-    kit::heading(
+    let right = source(chart, cx);
+    let head = kit::heading(
         ui,
         "Memory budget",
         &format!("{}   {}", chart.title, chart.total),
-        right,
+        &format!("{right}{}", " ".repeat(24)),
     );
+    let at = pos2(head.right() - 14.0, head.center().y);
+    if kit::text_button(ui, at, "Calibrate").clicked() {
+        cx.send(Command::ShowCalibration);
+    }
     let area = ui.available_rect_before_wrap();
     let plot = Rect::from_min_max(
         area.min + vec2(212.0, 52.0),
@@ -83,11 +78,86 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
                 }
             }
             labels(ui, plot, chart, &t);
+            compare(ui, plot, chart, &t);
+            foot(
+                ui,
+                Rect::from_min_max(pos2(area.left(), plot.bottom()), plot.left_bottom()),
+                cx,
+            );
             if let Some(id) = focus {
                 cx.send(Command::FocusCard(id));
             }
         });
     cx.local.charts = Some(charts);
+}
+
+/// Where the same window ends under our own runtime: a dotted line, named over the axis.
+fn compare(ui: &Ui, plot: Rect, chart: &BudgetChart, t: &Theme) {
+    let Some((name, gib)) = &chart.compare else {
+        return;
+    };
+    let p = ui.painter();
+    let x = x_of(plot, chart, *gib).round() + 0.5;
+    let line = [pos2(x, plot.top()), pos2(x, plot.bottom() + 4.0)];
+    p.extend(Shape::dashed_line(
+        &line,
+        Stroke::new(1.5, t.strong),
+        2.0,
+        3.0,
+    ));
+    let galley = p.layout_no_wrap(name.clone(), fonts::caption(), t.strong);
+    let r = Rect::from_center_size(pos2(x, plot.bottom() + 14.0), galley.size());
+    p.rect_filled(r.expand2(vec2(4.0, 0.0)), 0, t.panel);
+    p.galley(r.min, galley, t.strong);
+}
+
+/// Left of the axis: what the host must hold and how many windows the card in focus takes at once.
+fn foot(ui: &mut Ui, below: Rect, cx: &Cx<'_>) {
+    let Some(b) = cx.state.derived.budget() else {
+        return;
+    };
+    let host = format!("host {:.2} GiB", b.budget.host_peak.as_gib());
+    let text = match b.budget.largest_batch {
+        Some(n) => format!(
+            "{host} \u{b7} largest batch {}",
+            crate::units::with_thousands(n)
+        ),
+        None => host,
+    };
+    let row = Rect::from_min_size(
+        below.min + vec2(12.0, 5.0),
+        vec2(below.width() - 20.0, 18.0),
+    );
+    let t = Theme::of(ui.ctx());
+    kit::text_in(
+        ui,
+        row,
+        Align2::LEFT_CENTER,
+        &text,
+        fonts::caption(),
+        t.text,
+    );
+}
+
+/// What the heading says at the right: where figures come from, what tiles save and cost.
+fn source(chart: &BudgetChart, cx: &Cx<'_>) -> String {
+    if cx.state.derived.budget_pending {
+        return "planning\u{2026}".to_owned();
+    }
+    let tiles = cx
+        .state
+        .derived
+        .budget()
+        .and_then(|b| b.budget.tiles.as_ref());
+    match tiles {
+        Some(tiles) => format!(
+            "in tiles: {:.2} GiB with whole maps, {:.1} % of the work done again",
+            tiles.untiled.as_gib(),
+            tiles.recompute_percent
+        ),
+        None if chart.whisker.is_some() => "hatched: range, not knowable before a run".to_owned(),
+        None => "all parts planned to the byte".to_owned(),
+    }
 }
 
 fn x_of(plot: Rect, chart: &BudgetChart, gib: f64) -> f32 {

@@ -8,6 +8,30 @@ use eframe::egui::{
     Align2, Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, accesskit::Role, pos2, vec2,
 };
 
+/// What the panel is called: a plan that fits needs no way to fit.
+pub(super) const fn title_of(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Fits => "Ways to need less",
+        Verdict::Tight | Verdict::Over => "Ways to fit",
+    }
+}
+
+/// The panel's name for the card in focus.
+pub(super) fn name(cx: &Cx<'_>) -> &'static str {
+    let focus = cx
+        .state
+        .document
+        .card_in_focus
+        .as_deref()
+        .unwrap_or_default();
+    title_of(
+        cx.state
+            .derived
+            .verdict(focus)
+            .map_or(Verdict::Over, |v| v.verdict),
+    )
+}
+
 /// Draws the verdict line and up to three cards.
 pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
     let t = Theme::of(ui.ctx());
@@ -34,7 +58,7 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
         ui.painter().text(
             pos2(r.right() + 10.0, line.center().y),
             Align2::LEFT_CENTER,
-            "Ways to fit, best first:",
+            format!("{}, best first:", title_of(v.verdict)),
             fonts::body(),
             t.text,
         );

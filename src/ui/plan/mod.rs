@@ -1,29 +1,39 @@
 //! The Plan workspace: the form at the left, budget, fixes and live bytes in the middle, small slices at the right.
 
 mod budget_plot;
-mod facts;
+mod calibrate;
+mod fits;
 mod fixes;
 mod form;
 mod layers;
 mod side;
 mod timeline;
+mod tour;
 mod windows;
 
 pub(super) use budget_plot::bars;
+pub(super) use calibrate::show as calibrate;
+
+pub(super) use timeline::Span;
 
 use super::{Cx, kit, panel};
 use crate::app::Command;
-use crate::report::TimelineChart;
+use crate::geometry::Extent;
 use crate::report::chart::{self, BudgetChart};
+use crate::report::{FitsChart, TimelineChart, fits_chart};
 use eframe::egui::{Rect, Sense, Ui, pos2, vec2};
 use std::sync::Arc;
 
 /// Charts of the budget that is shown, made again only when the budget changes.
 pub(super) struct Charts {
-    key: (usize, Option<String>),
+    key: Key,
     pub(super) budget: BudgetChart,
     pub(super) timeline: Arc<TimelineChart>,
+    fits: Option<FitsChart>,
 }
+
+/// What the charts are made of: budget, surface, card in focus, roi and batch.
+type Key = (usize, usize, Option<String>, (Extent, usize));
 
 /// Keeps the charts in step with the budget.
 pub(super) fn refresh(cx: &mut Cx<'_>) {
@@ -34,7 +44,15 @@ pub(super) fn refresh(cx: &mut Cx<'_>) {
         return;
     };
     let focus = cx.state.document.card_in_focus.clone();
-    let key = (Arc::as_ptr(b).addr(), focus);
+    let surface = cx.state.derived.surface.clone();
+    let roi = cx
+        .state
+        .derived
+        .plan()
+        .map_or_else(Extent::default, |p| p.roi);
+    let asked = (roi, cx.state.document.batch);
+    let at = surface.as_ref().map_or(0, |s| Arc::as_ptr(s).addr());
+    let key: Key = (Arc::as_ptr(b).addr(), at, focus, asked);
     if cx.local.charts.as_ref().is_some_and(|c| c.key == key) {
         return;
     }
@@ -50,8 +68,10 @@ pub(super) fn refresh(cx: &mut Cx<'_>) {
     let mut verdicts = b.cards.clone();
     verdicts.sort_by_key(|v| (v.usable, v.id.clone()));
     cx.local.charts = Some(Charts {
-        budget: chart::budget_chart(&title, &b.budget, &verdicts, &cards, key.1.as_deref()),
+        budget: chart::budget_chart(&title, &b.budget, &verdicts, &cards, key.2.as_deref())
+            .beside(b.voxfit),
         timeline,
+        fits: surface.and_then(|s| fits_chart(&s, &b.cards, key.2.as_deref(), asked)),
         key,
     });
 }
@@ -78,7 +98,7 @@ fn title(cx: &Cx<'_>) -> String {
 
 /// Draws the workspace.
 pub(super) fn show(ui: &mut Ui, content: Rect, cx: &mut Cx<'_>) {
-    cx.local.status_hint = "Ctrl+Z undoes \u{b7} hover a bar or a step for its numbers";
+    cx.local.status_hint = "Ctrl+Z undoes \u{b7} hover a bar, a step or a cell for its numbers";
     cx.local.scale_text.clear();
     refresh(cx);
     let left = content.with_max_x(content.left() + 287.0);
@@ -105,6 +125,13 @@ pub(super) fn show(ui: &mut Ui, content: Rect, cx: &mut Cx<'_>) {
 }
 
 fn middle_panels(ui: &mut Ui, area: Rect, cx: &mut Cx<'_>) {
+    let area = if cx.state.told().is_some() {
+        let band = area.with_max_y(area.top() + tour::HEIGHT);
+        panel(ui, band, "Tour", |ui| tour::show(ui, cx));
+        area.with_min_y(band.bottom() + 1.0)
+    } else {
+        area
+    };
     let rows = cx.local.charts.as_ref().map_or(0, |c| c.budget.rows.len());
     let n_fixes = cx.state.derived.fixes().len();
     let fixes_height = if n_fixes > 0 {
@@ -119,19 +146,17 @@ fn middle_panels(ui: &mut Ui, area: Rect, cx: &mut Cx<'_>) {
     let mut top = budget.bottom() + 1.0;
     if n_fixes > 0 {
         let rect = area.with_min_y(top).with_max_y(top + fixes_height - 1.0);
-        panel(ui, rect, "Ways to fit", |ui| fixes::show(ui, cx));
+        panel(ui, rect, fixes::name(cx), |ui| fixes::show(ui, cx));
         top = rect.bottom() + 1.0;
     }
     let rest = area.with_min_y(top);
-    let facts_width = if rest.width() > 800.0 { 230.0 } else { 0.0 };
-    let plot = rest.with_max_x(rest.right() - facts_width);
+    let wide = (rest.width() * 0.42).round();
+    let plot = rest.with_max_x(rest.right() - wide);
     panel(ui, plot, "Live bytes over steps", |ui| {
         timeline::show(ui, cx);
     });
-    if facts_width > 0.0 {
-        let right = rest.with_min_x(plot.right() + 1.0);
-        panel(ui, right, "Figures", |ui| facts::show(ui, cx));
-    }
+    let right = rest.with_min_x(plot.right() + 1.0);
+    panel(ui, right, "What fits", |ui| fits::show(ui, cx));
 }
 
 /// The row of buttons at the foot of the form.

@@ -1,21 +1,94 @@
-//! Live bytes over the steps: one rectangle per tensor and stretch of steps, the total as a step line, peak and arena.
+//! Live bytes over the steps: one rectangle per tensor and stretch of steps, the total as a step line, peak and arena;
+//! wheel and drag zoom and move, the pointer asks for a tensor.
 
 use super::budget_plot::color;
 use crate::report::TimelineChart;
 use crate::report::chart::tick_text;
+use crate::report::timeline::{StackedTensor, step_ticks};
+use crate::ui::paint::f;
 use crate::ui::theme::{Theme, fade};
 use crate::ui::{Cx, fonts, kit};
 use eframe::egui::{
-    self, Align2, Color32, Mesh, Rect, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo,
+    self, Align2, Color32, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo,
     accesskit::Role, pos2, vec2,
 };
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "screen positions need no more than f32"
-)]
-const fn f(x: f64) -> f32 {
-    x as f32
+/// The steps in view; both ends 0 for all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(in crate::ui) struct Span {
+    steps: usize,
+    from: f64,
+    to: f64,
+}
+
+impl Span {
+    /// The same part of a plan with so many steps; all of a plan with another number of steps.
+    fn of(self, steps: usize) -> Self {
+        if self.steps == steps && self.to > self.from {
+            self
+        } else {
+            Self {
+                steps,
+                from: 0.0,
+                to: steps as f64,
+            }
+        }
+    }
+
+    const fn whole(self) -> bool {
+        self.from <= 0.0 && self.to >= self.steps as f64
+    }
+
+    /// Nearer (below 1) or farther, around a step that stays where it is; never less than three steps.
+    fn zoom(self, factor: f64, around: f64) -> Self {
+        let all = self.steps as f64;
+        let wide = ((self.to - self.from) * factor).clamp(all.min(3.0), all);
+        let share = ((around - self.from) / (self.to - self.from)).clamp(0.0, 1.0);
+        let from = (around - share * wide).clamp(0.0, all - wide);
+        Self {
+            from,
+            to: from + wide,
+            ..self
+        }
+    }
+
+    fn shift(self, by: f64) -> Self {
+        let wide = self.to - self.from;
+        let from = (self.from + by).clamp(0.0, self.steps as f64 - wide);
+        Self {
+            from,
+            to: from + wide,
+            ..self
+        }
+    }
+}
+
+/// The plot's place and the steps in it.
+struct Place<'a> {
+    plot: Rect,
+    span: Span,
+    chart: &'a TimelineChart,
+}
+
+impl Place<'_> {
+    fn x(&self, step: f64) -> f32 {
+        let share = (step - self.span.from) / (self.span.to - self.span.from).max(1e-9);
+        egui::lerp(self.plot.x_range(), f(share))
+    }
+
+    fn y(&self, gib: f64) -> f32 {
+        let share = f(gib / self.chart.axis_max.max(1e-12));
+        egui::lerp(self.plot.bottom()..=self.plot.top(), share)
+    }
+
+    fn step(&self, x: f32) -> f64 {
+        let share = f64::from((x - self.plot.left()) / self.plot.width());
+        self.span.from + share * (self.span.to - self.span.from)
+    }
+
+    fn gib(&self, y: f32) -> f64 {
+        f64::from((self.plot.bottom() - y) / self.plot.height()) * self.chart.axis_max
+    }
 }
 
 /// Draws heading and plot.
@@ -25,66 +98,147 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
         kit::caption(ui, "Every step of one window, once a network is chosen");
         return;
     };
-    draw(ui, &charts.timeline);
+    draw(ui, &charts.timeline, &mut cx.local.span);
     cx.local.charts = Some(charts);
 }
 
-fn draw(ui: &mut Ui, chart: &TimelineChart) {
+fn draw(ui: &mut Ui, chart: &TimelineChart, kept: &mut Span) {
     let t = Theme::of(ui.ctx());
     let n = chart.steps.len();
+    let span = kept.of(n);
     let peak = format!(
         "peak {:.2} GiB at step {} of {n}",
         chart.peak, chart.peak_step
     );
-    kit::heading(ui, "Live bytes over steps", "", &peak);
+    let head = kit::heading(ui, "Live bytes over steps", "", &peak);
+    if !span.whole() {
+        let wide = ui.painter().layout_no_wrap(peak, fonts::caption(), t.text);
+        let right = pos2(head.right() - 24.0 - wide.size().x, head.center().y);
+        if kit::text_button(ui, right, "All steps").clicked() {
+            *kept = Span::default();
+        }
+    }
     let area = ui.available_rect_before_wrap();
     let plot = Rect::from_min_max(area.min + vec2(60.0, 12.0), area.max - vec2(20.0, 46.0));
     if plot.width() < 80.0 || plot.height() < 40.0 || n == 0 {
         return;
     }
-    let x = |step: f64| egui::lerp(plot.x_range(), f(step / n as f64));
-    let y = |gib: f64| {
-        egui::lerp(
-            plot.bottom()..=plot.top(),
-            f(gib / chart.axis_max.max(1e-12)),
-        )
-    };
-    axes(ui, area, plot, chart, &t, &x, &y);
+    let place = Place { plot, span, chart };
+    axes(ui, area, &place, &t);
+    pieces(ui, &place, &t);
+    total(ui, &place, &t);
+    let response = ui.interact(
+        plot,
+        ui.scope_id().with("timeline"),
+        Sense::click_and_drag(),
+    );
+    response.widget_info(|| {
+        let text = format!(
+            "Live bytes over {n} steps, peak {:.2} GiB at step {}",
+            chart.peak, chart.peak_step
+        );
+        WidgetInfo::labeled(Role::Image, true, text)
+    });
+    if response.has_focus() {
+        ui.painter()
+            .rect_stroke(plot, 0, Stroke::new(2.0, t.strong), StrokeKind::Outside);
+    }
+    hover(ui, &place, &response, &t);
+    *kept = moved(ui, &place, &response);
+}
+
+/// Wheel and keys zoom, drag and keys move, a double click shows all.
+fn moved(ui: &Ui, place: &Place<'_>, response: &Response) -> Span {
+    let mut span = place.span;
+    if response.double_clicked() {
+        return Span::default();
+    }
+    if response.dragged() {
+        let wide = span.to - span.from;
+        span = span.shift(f64::from(-response.drag_delta().x / place.plot.width()) * wide);
+    }
+    if let Some(at) = response.hover_pos() {
+        let turned = ui.input(|i| i.smooth_scroll_delta().y + 200.0 * i.zoom_delta().ln());
+        if turned != 0.0 {
+            span = span.zoom(f64::from(-turned / 250.0).exp(), place.step(at.x));
+        }
+    }
+    if response.has_focus() {
+        ui.memory_mut(|m| {
+            let arrows = egui::EventFilter {
+                horizontal_arrows: true,
+                vertical_arrows: true,
+                ..Default::default()
+            };
+            m.set_focus_lock_filter(response.id, arrows);
+        });
+        let pressed = |k| ui.input(|i| i.key_pressed(k));
+        let middle = 0.5 * (span.from + span.to);
+        let part = 0.2 * (span.to - span.from);
+        for (key, to) in [
+            (egui::Key::ArrowUp, span.zoom(0.7, middle)),
+            (egui::Key::ArrowDown, span.zoom(1.4, middle)),
+            (egui::Key::ArrowLeft, span.shift(-part)),
+            (egui::Key::ArrowRight, span.shift(part)),
+        ] {
+            if pressed(key) {
+                span = to;
+            }
+        }
+    }
+    span
+}
+
+fn pieces(ui: &Ui, place: &Place<'_>, t: &Theme) {
+    let chart = place.chart;
+    let p = ui.painter().with_clip_rect(place.plot);
     let mut mesh = Mesh::default();
     for piece in &chart.pieces {
+        let (from, to) = (piece.from as f64, piece.to as f64);
+        if to <= place.span.from || from >= place.span.to {
+            continue;
+        }
         let fill = chart
             .tensors
             .get(piece.tensor)
             .map_or(t.secondary, |t| color(t.fill));
         let r = Rect::from_min_max(
-            pos2(x(piece.from as f64), y(piece.high)),
-            pos2(x(piece.to as f64), y(piece.low)),
+            pos2(place.x(from), place.y(piece.high)),
+            pos2(place.x(to), place.y(piece.low)),
         );
         let r = if r.height() > 3.0 {
             r.with_min_y(r.top() + 1.0)
         } else {
             r
         };
-        mesh.add_colored_rect(r, fade(fill, 0.88));
+        mesh.add_colored_rect(r.intersect(place.plot), fade(fill, 0.88));
     }
-    let p = ui.painter();
     p.add(Shape::mesh(mesh));
-    let mut line = Vec::with_capacity(2 * n);
+}
+
+/// The step line, the names of the groups, the arena and the peak.
+fn total(ui: &Ui, place: &Place<'_>, t: &Theme) {
+    let (chart, plot) = (place.chart, place.plot);
+    let p = ui.painter().with_clip_rect(plot.expand(5.0));
+    let inside = ui.painter().with_clip_rect(plot.expand2(vec2(0.0, 2.0)));
+    let mut line = Vec::with_capacity(2 * chart.total.len());
     for (i, &gib) in chart.total.iter().enumerate() {
-        line.push(pos2(x(i as f64), y(gib)));
-        line.push(pos2(x(i as f64 + 1.0), y(gib)));
+        line.push(pos2(place.x(i as f64), place.y(gib)));
+        line.push(pos2(place.x(i as f64 + 1.0), place.y(gib)));
     }
-    p.add(Shape::line(line, Stroke::new(1.2, t.strong)));
+    inside.add(Shape::line(line, Stroke::new(1.2, t.strong)));
     for l in &chart.labels {
         let text = p.layout_no_wrap(l.text.clone(), fonts::caption_bold(), ink(l.fill));
-        let room = vec2(x(l.width) - x(0.0), y(0.0) - y(l.height));
-        if text.size().x + 6.0 < room.x && text.size().y < room.y {
-            let c = pos2(x(l.step), y(l.gib));
+        let left = place.x(l.step - 0.5 * l.width).max(plot.left());
+        let right = place.x(l.step + 0.5 * l.width).min(plot.right());
+        let tall = place.y(0.0) - place.y(l.height);
+        if text.size().x + 6.0 < right - left && text.size().y < tall {
+            let c = pos2(0.5 * (left + right), place.y(l.gib));
             p.galley(c - text.size() / 2.0, text, Color32::WHITE);
         }
     }
     if let Some((name, gib)) = &chart.arena {
-        let at = y(*gib);
+        let at = place.y(*gib);
         p.extend(Shape::dashed_line(
             &[pos2(plot.left(), at), pos2(plot.right(), at)],
             Stroke::new(1.0, t.strong),
@@ -92,7 +246,7 @@ fn draw(ui: &mut Ui, chart: &TimelineChart) {
             4.0,
         ));
         crate::ui::paint::cased(
-            p,
+            ui.painter(),
             pos2(plot.right(), at - 3.0),
             Align2::RIGHT_BOTTOM,
             name,
@@ -100,10 +254,16 @@ fn draw(ui: &mut Ui, chart: &TimelineChart) {
             [t.strong, t.panel],
         );
     }
-    let px = x(chart.peak_step as f64 + 0.5);
-    p.vline(px, plot.y_range(), Stroke::new(1.0, t.strong));
-    p.circle_filled(pos2(px, y(chart.peak)), 4.0, t.strong);
-    hover(ui, plot, chart, &t);
+    let px = place.x(chart.peak_step as f64 + 0.5);
+    if plot.x_range().contains(px) {
+        p.vline(px, plot.y_range(), Stroke::new(1.0, t.strong));
+        p.circle(
+            pos2(px, place.y(chart.peak)),
+            4.0,
+            t.strong,
+            Stroke::new(1.0, t.panel),
+        );
+    }
 }
 
 /// Black on light fills, white on dark ones.
@@ -116,17 +276,8 @@ fn ink(fill: [u8; 3]) -> Color32 {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "one drawing step of `draw`")]
-fn axes(
-    ui: &Ui,
-    area: Rect,
-    plot: Rect,
-    chart: &TimelineChart,
-    t: &Theme,
-    x: &impl Fn(f64) -> f32,
-    y: &impl Fn(f64) -> f32,
-) {
-    let p = ui.painter();
+fn axes(ui: &Ui, area: Rect, place: &Place<'_>, t: &Theme) {
+    let (p, plot, chart) = (ui.painter(), place.plot, place.chart);
     let step = chart
         .ticks
         .windows(2)
@@ -134,7 +285,7 @@ fn axes(
         .next()
         .unwrap_or(1.0);
     for &tick in &chart.ticks {
-        let at = y(tick).round() + 0.5;
+        let at = place.y(tick).round() + 0.5;
         p.hline(plot.x_range(), at, Stroke::new(1.0, t.line));
         p.text(
             pos2(plot.left() - 8.0, at),
@@ -144,8 +295,8 @@ fn axes(
             t.secondary,
         );
     }
-    for &tick in &chart.step_ticks {
-        let at = x(tick as f64);
+    for tick in step_ticks(place.span.from, place.span.to) {
+        let at = place.x(tick as f64);
         p.vline(
             at.round() + 0.5,
             plot.bottom()..=plot.bottom() + 4.0,
@@ -174,80 +325,126 @@ fn axes(
     );
 }
 
-/// The hover card: the step's name and what lives, largest first.
-fn hover(ui: &mut Ui, plot: Rect, chart: &TimelineChart, t: &Theme) {
-    let response = ui.interact(plot, ui.scope_id().with("timeline"), Sense::hover());
-    let n = chart.steps.len();
-    response.widget_info(|| {
-        WidgetInfo::labeled(
-            Role::Image,
-            true,
-            format!(
-                "Live bytes over {n} steps, peak {:.2} GiB at step {}",
-                chart.peak, chart.peak_step
-            ),
-        )
-    });
-    let Some(at) = response.hover_pos() else {
+/// The hover card: the tensor under the pointer with shape, bytes and life; the step and what else lives, largest first.
+fn hover(ui: &mut Ui, place: &Place<'_>, response: &Response, t: &Theme) {
+    let (chart, plot) = (place.chart, place.plot);
+    let (Some(at), false) = (response.hover_pos(), response.dragged()) else {
         return;
     };
-    let share = f64::from((at.x - plot.left()) / plot.width());
-    let step = crate::ui::slice_view::whole(share * n as f64).min(n.saturating_sub(1));
-    let live = chart.at_step(step);
-    let shown = live.len().min(6);
-    let size = vec2(236.0, 34.0 + shown as f32 * 18.0);
+    let step = crate::ui::slice_view::whole(place.step(at.x)).min(chart.steps.len() - 1);
+    let pointed = chart.tensor_at(step, place.gib(at.y));
+    let own = pointed.and_then(|i| chart.tensors.get(i));
+    if let Some(i) = pointed {
+        outline(ui, place, i, t);
+    }
+    let live: Vec<&StackedTensor> = chart
+        .at_step(step)
+        .into_iter()
+        .filter(|x| own.is_none_or(|o| !std::ptr::eq(*x, o)))
+        .collect();
+    let shown = live.len().min(if own.is_some() { 4 } else { 6 });
+    let head = if own.is_some() { 98.0 } else { 30.0 };
+    let size = vec2(264.0, head + shown as f32 * 18.0 + 4.0);
     let left = if at.x + 16.0 + size.x < plot.right() {
         at.x + 16.0
     } else {
-        at.x - 16.0 - size.x
+        (at.x - 16.0 - size.x).max(plot.left() - 52.0)
     };
     let top =
-        at.y.clamp(plot.top(), (plot.bottom() - size.y).max(plot.top()));
+        at.y.clamp(plot.top(), (plot.bottom() + 30.0 - size.y).max(plot.top()));
     let card = Rect::from_min_size(pos2(left, top), size);
     let p = ui.painter();
     p.vline(at.x, plot.y_range(), Stroke::new(1.0, fade(t.strong, 0.5)));
-    p.rect(
-        card,
-        4,
-        t.raised,
-        Stroke::new(1.0, t.line_strong),
-        StrokeKind::Inside,
-    );
-    let name = chart.steps.get(step).map_or("", String::as_str);
-    let title = card.shrink2(vec2(10.0, 0.0)).with_max_y(card.top() + 26.0);
-    kit::text_in(
-        ui,
-        title,
-        Align2::LEFT_CENTER,
-        &format!("step {step}, {name}"),
-        fonts::caption_bold(),
-        t.strong,
-    );
+    let border = Stroke::new(1.0, t.line_strong);
+    p.rect(card, 4, t.raised, border, StrokeKind::Inside);
+    let line =
+        |top: f32| Rect::from_min_size(card.min + vec2(10.0, top), vec2(size.x - 20.0, 18.0));
+    let mut text = |row: Rect, align: Align2, words: &str, bold: bool| {
+        let (font, ink) = if bold {
+            (fonts::caption_bold(), t.strong)
+        } else {
+            (fonts::caption(), t.text)
+        };
+        kit::text_in(ui, row, align, words, font, ink);
+    };
+    let name = |step: usize| chart.steps.get(step).map_or("", String::as_str);
+    let (l, r) = (Align2::LEFT_CENTER, Align2::RIGHT_CENTER);
+    if let Some(own) = own {
+        let row = line(5.0);
+        text(row.with_min_x(row.left() + 14.0), l, &own.name, true);
+        let size = format!(
+            "{} \u{b7} {:.3} GiB",
+            own.shape.replace('x', "\u{d7}"),
+            own.gib
+        );
+        text(line(23.0), l, size.trim_start_matches(" \u{b7} "), false);
+        let [born, dies] = own.lives;
+        text(
+            line(41.0),
+            l,
+            &format!("born at step {born}, {}", name(born)),
+            false,
+        );
+        text(
+            line(57.0),
+            l,
+            &format!("dies at step {dies}, {}", name(dies)),
+            false,
+        );
+    }
+    let row = line(head - 24.0);
+    let here = format!("step {step}, {}", name(step));
+    text(row.with_max_x(row.right() - 44.0), l, &here, true);
+    let all = chart.total.get(step).copied().unwrap_or(0.0);
+    text(row, r, &format!("{all:.2}"), true);
     for (i, tensor) in live.iter().take(shown).enumerate() {
-        let row = Rect::from_min_size(
-            card.min + vec2(10.0, 26.0 + i as f32 * 18.0),
-            vec2(size.x - 20.0, 18.0),
+        let row = line(head - 4.0 + i as f32 * 18.0);
+        let room = row.with_min_x(row.left() + 14.0);
+        text(room.with_max_x(row.right() - 44.0), l, &tensor.name, false);
+        text(row, r, &format!("{:.2}", tensor.gib), false);
+    }
+    let swatch = |top: f32, tensor: &StackedTensor| {
+        let middle = line(top).left_center() + vec2(4.0, 0.0);
+        let r = Rect::from_center_size(middle, vec2(8.0, 8.0));
+        ui.painter().rect_filled(r, 0, color(tensor.fill));
+    };
+    if let Some(own) = own {
+        swatch(5.0, own);
+    }
+    for (i, tensor) in live.iter().take(shown).enumerate() {
+        swatch(head - 4.0 + i as f32 * 18.0, tensor);
+    }
+}
+
+/// White around all that a tensor takes.
+fn outline(ui: &Ui, place: &Place<'_>, tensor: usize, t: &Theme) {
+    let p = ui.painter().with_clip_rect(place.plot);
+    for piece in place.chart.pieces.iter().filter(|p| p.tensor == tensor) {
+        let r = Rect::from_min_max(
+            pos2(place.x(piece.from as f64), place.y(piece.high)),
+            pos2(place.x(piece.to as f64), place.y(piece.low)),
         );
-        let swatch = Rect::from_center_size(row.left_center() + vec2(4.0, 0.0), vec2(8.0, 8.0));
-        ui.painter().rect_filled(swatch, 0, color(tensor.fill));
-        let name = row
-            .with_min_x(row.left() + 14.0)
-            .with_max_x(row.right() - 44.0);
-        kit::text_in(
-            ui,
-            name,
-            Align2::LEFT_CENTER,
-            &tensor.name,
-            fonts::caption(),
-            t.text,
-        );
-        kit::text_in(
-            ui,
-            row,
-            Align2::RIGHT_CENTER,
-            &format!("{:.2}", tensor.gib),
-            fonts::caption(),
-            t.text,
-        );
+        p.rect_stroke(r, 0, Stroke::new(1.5, t.strong), StrokeKind::Inside);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zoom_keeps_the_step_under_the_pointer_and_never_leaves_the_plan() {
+        let all = Span::default().of(80);
+        assert!(all.whole());
+        let near = all.zoom(0.25, 60.0);
+        assert!((near.to - near.from - 20.0).abs() < 1e-9);
+        let share = |s: Span| (60.0 - s.from) / (s.to - s.from);
+        assert!((share(near) - share(all)).abs() < 1e-9);
+        assert!(near.shift(1e6).to <= 80.0 && near.shift(-1e6).from >= 0.0);
+        let tiny = near.zoom(1e-9, 60.0);
+        assert!((tiny.to - tiny.from - 3.0).abs() < 1e-9);
+        assert!(tiny.zoom(1e9, 60.0).whole());
+        assert!(near.of(12).whole(), "another plan is shown whole");
+        assert!(Span::default().of(2).zoom(0.1, 1.0).whole());
     }
 }

@@ -42,7 +42,12 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
     kit::separator(ui);
     exactness(ui, cx);
     guard(ui, cx);
-    if !cx.state.derived.warnings.is_empty() {
+    let cliffs = cx
+        .state
+        .derived
+        .budget()
+        .map_or(0, |b| b.budget.cliffs.len());
+    if cliffs > 0 || !cx.state.derived.warnings.is_empty() {
         kit::separator(ui);
         worth_knowing(ui, cx);
     }
@@ -164,7 +169,15 @@ fn guard(ui: &mut Ui, cx: &mut Cx<'_>) {
 fn worth_knowing(ui: &mut Ui, cx: &Cx<'_>) {
     kit::heading(ui, "Worth knowing", "", "");
     let t = Theme::of(ui.ctx());
-    for w in &cx.state.derived.warnings {
+    // Traps of the budget first; what windows and budget both know is said once.
+    let d = &cx.state.derived;
+    let cliffs = d.budget().map_or(&[][..], |b| &b.budget.cliffs);
+    let own = d.warnings.iter().filter(|w| {
+        let same = |c: &crate::memory::budget::Cliff| c.code == w.code;
+        !cliffs.iter().any(same)
+    });
+    let texts = cliffs.iter().map(|c| &c.text).chain(own.map(|w| &w.text));
+    for text in texts {
         let top = ui.cursor().top();
         paint::mark(
             ui.painter(),
@@ -176,7 +189,7 @@ fn worth_knowing(ui: &mut Ui, cx: &Cx<'_>) {
         kit::rich(
             ui,
             &[kit::Span::new(
-                format!("     {}", w.text),
+                format!("     {text}"),
                 fonts::body(),
                 t.text,
             )],

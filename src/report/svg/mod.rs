@@ -1,5 +1,9 @@
 //! Charts as SVG, by the numbers of the visual system: the picture that the window draws, for pages and files.
 
+mod fits;
+
+pub use fits::fits;
+
 use super::chart::{BudgetChart, CardRow, tick_text};
 use super::ink::{self, Rgb, hex};
 use super::timeline::TimelineChart;
