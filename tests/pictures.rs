@@ -102,6 +102,13 @@ fn every_workspace_is_drawn() {
     send(&mut h, Command::NextDetection);
     wait(&mut h, "the jump", |_| true);
     save(&mut h, "review");
+    send(&mut h, Command::ShowWorkspace(Workspace::Plan));
+    wait(&mut h, "the plan after the run", |s| {
+        s.derived.surface.is_some()
+    });
+    save(&mut h, "ran-plan");
+    send(&mut h, Command::ShowWorkspace(Workspace::Review));
+    wait(&mut h, "the slices again", |_| true);
     hold(&mut h, "review-axial", [185, 38, 240, 220]);
     send(
         &mut h,
@@ -114,10 +121,29 @@ fn every_workspace_is_drawn() {
     send(&mut h, Command::SetRoi([512, 512, 192]));
     send(&mut h, Command::ShowWorkspace(Workspace::Plan));
     wait(&mut h, "the budget", |s| {
-        s.network.info().is_some() && !s.derived.budget_pending
+        s.network.info().is_some() && !s.derived.budget_pending && s.derived.surface.is_some()
     });
     save(&mut h, "plan");
     hold(&mut h, "plan-bars", [290, 64, 420, 160]);
+    send(
+        &mut h,
+        Command::StartTour(voxfit::app::tour::Tour::Detector),
+    );
+    wait(&mut h, "the tour", |s| {
+        s.derived.surface.is_some() && s.told().is_some_and(|t| !t.text.is_empty())
+    });
+    save(&mut h, "tour");
+    send(&mut h, Command::EndTour);
+    send(&mut h, Command::ShowCalibration);
+    for (points, name) in [
+        ("192=44 GiB, 100=22 GiB, 64=10.59 GiB", "calibrate-refused"),
+        ("1=6.1 GiB, 2=9.9 GiB, 3=13.6 GiB, 4=18 GiB", "calibrate"),
+    ] {
+        send(&mut h, Command::SetPoints(points.to_owned()));
+        wait(&mut h, name, |_| true);
+        save(&mut h, name);
+    }
+    send(&mut h, Command::Escape);
     send(&mut h, Command::ShowLayers);
     wait(&mut h, "the layers", |s| !s.derived.layer_lines.is_empty());
     save(&mut h, "layers");

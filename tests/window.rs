@@ -346,3 +346,75 @@ fn a_memory_limit_is_typed_in_gib_and_taken_away_again() {
     send(&mut h, Command::SetMemoryLimit(None));
     h.check_accessibility();
 }
+
+#[test]
+fn what_fits_takes_a_click_the_timeline_a_wheel_and_the_tour_walks() {
+    let mut h = window();
+    h.step();
+    send(
+        &mut h,
+        Command::StartTour(voxfit::app::tour::Tour::Detector),
+    );
+    let planned = |s: &State| {
+        s.derived.surface.is_some()
+            && !s.derived.budget_pending
+            && s.told().is_some_and(|t| !t.text.is_empty())
+    };
+    wait(&mut h, "the first step", planned);
+    assert!(said(&h, "What fits: this plan 512x512x192"));
+    assert!(said(&h, "Live bytes over"));
+    let over = h.state().state().told().unwrap().text.clone();
+    assert!(over.contains("16 GB card"), "{over}");
+    click(&mut h, "Next");
+    wait(&mut h, "the second step", planned);
+    assert_eq!(h.state().state().document.roi_size, [512, 512, 100]);
+    assert!(said(&h, "step 2 of 5"));
+
+    let plot = h.get_by_label_contains("What fits: this plan").rect();
+    h.get_by_label_contains("What fits: this plan").click();
+    h.step();
+    h.step();
+    let roi = h.state().state().document.roi_size;
+    assert!(
+        roi[0] == roi[1] && roi[0] < 512 && roi[2] < 192,
+        "a click in the middle of {plot:?} plans {roi:?}"
+    );
+    wait(&mut h, "the plan of the click", planned);
+    h.get_by_label_contains("What fits: this plan").focus();
+    h.step();
+    h.key_press(eframe::egui::Key::ArrowRight);
+    h.step();
+    h.step();
+    assert!(h.state().state().document.roi_size[2] > roi[2]);
+    wait(&mut h, "the plan of the key", planned);
+
+    h.get_by_label_contains("Live bytes over").focus();
+    h.step();
+    h.key_press(eframe::egui::Key::ArrowUp);
+    h.step();
+    h.step();
+    click(&mut h, "All steps");
+    assert!(h.query_by_label("All steps").is_none());
+    click(&mut h, "End");
+    assert!(h.state().state().view.tour.is_none());
+    h.check_accessibility();
+}
+
+#[test]
+fn an_impossible_line_through_measured_points_is_refused_on_the_page() {
+    let mut h = window();
+    h.step();
+    send(&mut h, Command::ShowWorkspace(Workspace::Plan));
+    send(&mut h, Command::ShowCalibration);
+    let table = "192=44 GiB, 100=22 GiB, 64=10.59 GiB";
+    send(&mut h, Command::SetPoints(table.to_owned()));
+    assert!(said(&h, "fixed cost is negative"));
+    assert!(said(&h, "3 measured points"));
+    send(
+        &mut h,
+        Command::SetPoints("1=3 GiB, 2=5 GiB, 4=9 GiB".to_owned()),
+    );
+    assert!(!said(&h, "fixed cost is negative"));
+    assert!(said(&h, "1.00 GiB + 2.0000 GiB for each X"));
+    h.check_accessibility();
+}

@@ -26,7 +26,13 @@ impl State {
         let new_key = key(&(
             (limit, volume, self.network_generation),
             (d.runtime, d.mode, d.optimizer, d.checkpointing, d.precision),
-            (d.batch, d.stitch_on, d.display, (!deep).then_some(roi.z)),
+            (
+                d.batch,
+                d.stitch_on,
+                d.display,
+                d.blend,
+                (!deep).then_some(roi.z),
+            ),
         ));
         if new_key == self.derived.surface_key {
             return;

@@ -100,6 +100,8 @@ pub struct BudgetRequest<'a> {
     pub axes: Axes,
     /// Most bytes of our arena: a window that needs more runs in tiles.
     pub memory_limit: Option<Bytes>,
+    /// Whether windows are blended by a Gaussian importance map.
+    pub gaussian: bool,
     /// Whether a window runs in tiles, as far as that goes without computing anything twice.
     pub tiles: bool,
 }
@@ -121,6 +123,7 @@ impl<'a> BudgetRequest<'a> {
             display: Display::Headless,
             axes: Axes::Xyz,
             memory_limit: None,
+            gaussian: false,
             tiles: false,
         }
     }
@@ -292,7 +295,7 @@ pub struct Cliff {
 }
 
 /// d log(bytes) / d log(knob) of the required bytes, computed from the graph; `None` where it cannot be asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Elasticities {
     /// Batch.
     pub batch: Option<f64>,
@@ -304,6 +307,18 @@ pub struct Elasticities {
     pub z: Option<f64>,
     /// Channels of every layer at once.
     pub channels: Option<f64>,
+    /// Bytes of one layer more at each resolution, the finest first; empty where no layer can be repeated.
+    #[serde(default)]
+    pub depth: Vec<DepthCost>,
+}
+
+/// What one layer more (a convolution with its norm and activation) takes at one resolution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepthCost {
+    /// Voxels along each axis of the tensor at this resolution.
+    pub spatial: Vec<usize>,
+    /// Bytes that required rises by.
+    pub bytes: Bytes,
 }
 
 /// What a fix sets of a plan, as data.
@@ -348,7 +363,7 @@ impl Sets {
 /// One way to need less.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fix {
-    /// The knob: `runtime`, `stitch_on`, `batch`, `roi_size`, `precision`, `checkpointing`, `optimizer`, `width`, `tiles`.
+    /// The knob: `runtime`, `stitch_on`, `batch`, `roi_size`, `precision`, `checkpointing`, `optimizer`, `width`, `depth`, `tiles`.
     pub knob: String,
     /// The change in words, such as "roi z 192 -> 64".
     pub change: String,

@@ -127,6 +127,15 @@ fn accumulator_cliffs(
             ),
         );
     }
+    let map = parts::importance(request, &outcome.outputs);
+    if map > Bytes::ZERO {
+        add(
+            "gaussian-map",
+            format!(
+                "Gaussian blending keeps an importance map of {map} on the card, one value for each voxel of a window's outputs."
+            ),
+        );
+    }
     if scores >= Bytes::gib(1) {
         add(
             "float64-export",

@@ -3,12 +3,15 @@
 
 use super::Precision;
 use super::budget::{
-    BudgetRequest, Elasticities, Fix, Mode, Optimizer, Parts, Runtime, Sets, StitchOn,
+    BudgetRequest, DepthCost, Elasticities, Fix, Mode, Optimizer, Parts, Runtime, Sets, StitchOn,
 };
 use super::cliffs::axis_names;
+use super::deepen::{self, Layer};
+use super::parts::spatial;
 use super::planner::Planner;
-use super::widen::widen;
+use super::widen::{narrow_finest, widen};
 use crate::geometry::Extent;
+use crate::network::{Graph, shapes};
 use crate::units::Bytes;
 
 /// d log(bytes) / d log(knob) of input and activations, by planning the next larger value of each knob.
@@ -55,7 +58,33 @@ pub(super) fn elasticities(planner: &Planner<'_>, request: &BudgetRequest<'_>) -
         y: if dims > 1 { along(1) } else { None },
         z: if dims > 2 { along(2) } else { None },
         channels: slope(channels, 2.0),
+        depth: depth(planner, request),
     }
+}
+
+/// What one layer more takes at each resolution.
+fn depth(planner: &Planner<'_>, request: &BudgetRequest<'_>) -> Vec<DepthCost> {
+    let Ok(here) = planner.sketch(request).map(|p| p.required().high) else {
+        return Vec::new();
+    };
+    let cost = |layer: &Layer| {
+        let deep = deepen::repeat(request.graph, layer);
+        let parts = Planner::new(&deep).sketch(&BudgetRequest {
+            graph: &deep,
+            ..*request
+        });
+        Some(DepthCost {
+            spatial: layer.spatial.clone(),
+            bytes: parts.ok()?.required().high.saturating_sub(here),
+        })
+    };
+    layers(request).iter().filter_map(cost).collect()
+}
+
+/// A layer of each resolution that can be repeated or left out.
+fn layers(request: &BudgetRequest<'_>) -> Vec<Layer> {
+    shapes::infer(request.graph, &spatial(request), request.batch)
+        .map_or_else(|_none| Vec::new(), |s| deepen::layers(request.graph, &s))
 }
 
 /// Total stride in x, y, z order, 1 where there is none.
@@ -131,6 +160,35 @@ struct Finder<'p, 'a> {
 }
 
 impl Finder<'_, '_> {
+    /// Plans another network and keeps it when it needs less; whether it does.
+    fn try_network(
+        &mut self,
+        knob: &str,
+        change: &str,
+        request: &BudgetRequest<'_>,
+        graph: &Graph,
+    ) -> bool {
+        let asked = BudgetRequest { graph, ..*request };
+        let Ok(parts) = Planner::new(graph).sketch(&asked) else {
+            return false;
+        };
+        let required = parts.required();
+        let less = required.high < self.before;
+        if less {
+            self.found.push(Fix {
+                knob: knob.to_owned(),
+                change: change.to_owned(),
+                sets: None,
+                changes_bits: true,
+                required: required.high,
+                required_low: required.low,
+                seconds: None,
+                exactness: "another network".to_owned(),
+            });
+        }
+        less
+    }
+
     /// Plans a changed request and keeps it when it needs less.
     fn try_fix(&mut self, sets: Sets, change: String, bits: Bits, changed: &BudgetRequest<'_>) {
         let Ok(parts) = self.planner.sketch(changed) else {
@@ -212,7 +270,7 @@ pub(super) fn fixes(
         );
     }
     smaller_roi(&mut finder, request, target);
-    narrower(&mut finder, request);
+    other_networks(&mut finder, request);
     if request.mode == Mode::Training {
         training(&mut finder, request);
     }
@@ -327,27 +385,35 @@ fn largest(most: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
     Some(low)
 }
 
-fn narrower(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
+/// Other networks, while one is still being trained: half the channels at the finest resolution (at every one where that
+/// cannot be), then a layer moved from the finest to the coarsest.
+fn other_networks(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
     if request.mode != Mode::Training {
         return;
     }
-    if let Some(narrow) = widen(request.graph, 1, 2)
-        && let Ok(parts) = Planner::new(&narrow).sketch(&BudgetRequest {
-            graph: &narrow,
-            ..*request
-        })
-        && parts.required().high < finder.before
-    {
-        finder.found.push(Fix {
-            knob: "width".to_owned(),
-            change: "half the channels of every layer".to_owned(),
-            sets: None,
-            changes_bits: true,
-            required: parts.required().high,
-            required_low: parts.required().low,
-            seconds: None,
-            exactness: "another network".to_owned(),
+    let inferred = shapes::infer(request.graph, &spatial(request), request.batch);
+    let finest = inferred
+        .ok()
+        .and_then(|s| narrow_finest(request.graph, &s))
+        .is_some_and(|narrow| {
+            let change = "half the channels at full resolution";
+            finder.try_network("width", change, request, &narrow)
         });
+    if !finest && let Some(narrow) = widen(request.graph, 1, 2) {
+        let change = "half the channels of every layer";
+        finder.try_network("width", change, request, &narrow);
+    }
+    if let [fine, .., _] = layers(request).as_slice() {
+        let flat = deepen::leave_out(request.graph, fine);
+        let moved = BudgetRequest {
+            graph: &flat,
+            ..*request
+        };
+        if let Some(coarse) = layers(&moved).last() {
+            let moved = deepen::repeat(&flat, coarse);
+            let change = "a layer moved from full resolution to the coarsest";
+            finder.try_network("depth", change, request, &moved);
+        }
     }
 }
 

@@ -4,8 +4,11 @@ pub mod arena;
 pub mod budget;
 pub mod calibrate;
 mod cliffs;
+mod deepen;
 mod error;
 mod fixes;
+#[cfg(test)]
+mod golden_tests;
 #[cfg(test)]
 mod laws_tests;
 pub mod lifetimes;

@@ -1,6 +1,6 @@
 //! The parts of a budget that do not depend on whose engine runs: weights, stitched outputs, context, desktop, host.
 
-use super::budget::{BudgetRequest, Display, Mode, Parts, StitchOn};
+use super::budget::{BudgetRequest, Display, Mode, Parts, Runtime, StitchOn};
 use super::planner::stitches_on_card;
 use super::{Part, Precision, Source};
 use crate::geometry::Extent;
@@ -95,9 +95,24 @@ pub(super) fn stitched(request: &BudgetRequest<'_>, outputs: &[Vec<usize>]) -> (
     (Bytes(scores), Bytes(counts))
 }
 
+/// Bytes of the Gaussian importance maps that MONAI keeps on the card, one per distinct output size of a window.
+pub(super) fn importance(request: &BudgetRequest<'_>, outputs: &[Vec<usize>]) -> Bytes {
+    let blends =
+        request.gaussian && request.mode == Mode::Inference && request.runtime == Runtime::Pytorch;
+    if !blends {
+        return Bytes::ZERO;
+    }
+    let mut sizes: Vec<&[usize]> = outputs.iter().filter_map(|o| o.get(2..)).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let voxels = |size: &&[usize]| size.iter().fold(4u64, |n, d| n.saturating_mul(*d as u64));
+    Bytes(sizes.iter().map(voxels).fold(0, u64::saturating_add))
+}
+
 /// All parts with the engine's own still zero.
 pub(super) fn around(request: &BudgetRequest<'_>, outputs: &[Vec<usize>]) -> Parts {
     let none = Part::exact(Bytes::ZERO, Source::Planned);
+    let map = importance(request, outputs);
     let (scores, counts) = if stitches_on_card(request) {
         stitched(request, outputs)
     } else {
@@ -111,7 +126,14 @@ pub(super) fn around(request: &BudgetRequest<'_>, outputs: &[Vec<usize>]) -> Par
         workspace: none,
         input: none,
         stitched: Part::exact(scores, Source::Planned),
-        count_map: Part::exact(counts, Source::Planned),
+        count_map: Part::exact(counts, Source::Planned).plus(Part::exact(
+            map,
+            if map == Bytes::ZERO {
+                Source::Planned
+            } else {
+                Source::Modelled
+            },
+        )),
         context: CONTEXT,
         display: display(request.display),
         allocator: none,
@@ -149,6 +171,11 @@ pub fn host(request: &BudgetRequest<'_>, outputs: &[Vec<usize>]) -> Vec<(String,
         let (scores, counts) = stitched(request, outputs);
         // Stitched on the card they come to the host once, at the end.
         parts.push(("stitched outputs".to_owned(), exact(scores.0)));
+        if request.runtime == Runtime::Pytorch {
+            let copy = Bytes(scores.0.saturating_mul(2));
+            let part = Part::range(Bytes::ZERO, copy, Source::Guessed);
+            parts.push(("exported copy, at most as float64".to_owned(), part));
+        }
         if request.stitch_on == StitchOn::Host {
             parts.push(("count map".to_owned(), exact(counts.0)));
         }

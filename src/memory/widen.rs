@@ -4,6 +4,22 @@ use crate::network::{Graph, Op, TensorId, TensorKind};
 
 /// The graph with inner channels times `num` over `den`; `None` where groups or odd widths do not allow it.
 pub(super) fn widen(graph: &Graph, num: usize, den: usize) -> Option<Graph> {
+    widen_where(graph, num, den, |_| true)
+}
+
+/// The graph with half the channels where a map is as fine as the input; `shapes` as from `network::shapes::infer`.
+pub(super) fn narrow_finest(graph: &Graph, shapes: &[Vec<usize>]) -> Option<Graph> {
+    let size = |t: TensorId| shapes.get(t.index())?.get(2..);
+    let finest = size(*graph.inputs.first()?)?;
+    widen_where(graph, 1, 2, |t| size(t) == Some(finest))
+}
+
+fn widen_where(
+    graph: &Graph,
+    num: usize,
+    den: usize,
+    changes: impl Fn(TensorId) -> bool,
+) -> Option<Graph> {
     let mut wide = graph.clone();
     let mut channels: Vec<usize> = vec![0; graph.tensors.len()];
     for (slot, t) in channels.iter_mut().zip(&graph.tensors) {
@@ -20,7 +36,7 @@ pub(super) fn widen(graph: &Graph, num: usize, den: usize) -> Option<Graph> {
             Op::Conv { groups: 1, .. } | Op::ConvTranspose { groups: 1, .. } => {
                 let transposed = matches!(node.op, Op::ConvTranspose { .. });
                 let w = *node.inputs.get(1)?;
-                let keeps = graph.outputs.contains(y);
+                let keeps = graph.outputs.contains(y) || !changes(*y);
                 let shape = shape_mut(&mut wide, w)?;
                 let (into, out) = if transposed { (0, 1) } else { (1, 0) };
                 *shape.get_mut(into)? = c;

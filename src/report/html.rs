@@ -110,7 +110,8 @@ pub fn write(input: &ReportInput<'_>, path: &Path) -> Result<(), ReportError> {
 fn budget_section(input: &ReportInput<'_>, on: &BudgetOnCards) -> Markup {
     let chart =
         budget_chart(input.plan, &on.budget, &on.cards, input.cards, input.focus).beside(on.voxfit);
-    let timeline = timeline_chart(&on.budget, on.voxfit.map(|o| o.arena));
+    let steps = input.result.map_or(&[][..], |r| &r.memory.steps);
+    let timeline = timeline_chart(&on.budget, on.voxfit.map(|o| o.arena)).beside_run(steps);
     let fits = input
         .surface
         .and_then(|(s, roi, batch)| fits_chart(s, &on.cards, input.focus, (roi, batch)));
@@ -189,6 +190,9 @@ fn result_section(input: &ReportInput<'_>, r: &RunResult) -> Markup {
                 tr { th { "exactness" } td { (r.exactness.verdict) @for reason in &r.exactness.reasons { br; (reason) } } }
                 tr { th { "time" } td { (format!("{:.1} s", r.seconds)) } }
                 tr { th { "memory" } td { "planned " (r.memory.planned) " = allocated " (r.memory.allocated) ", measured peak " (r.memory.measured_peak) } }
+                @if let Some(host) = &r.memory.host {
+                    tr { th { "host memory" } td { (host.before) " before, " (host.peak) " at its highest (measured); the plan adds " (host.planned) } }
+                }
                 @if let Some(sha) = &r.outputs_sha256 { tr { th { "outputs" } td { code { (sha) } } } }
             } }
             @if !r.detections.is_empty() { (detections(r)) }

@@ -2,6 +2,7 @@
 
 use super::chart::axis;
 use super::ink::{self, Rgb};
+use crate::exchange::result::StepRecord;
 use crate::memory::budget::Budget;
 use crate::units::Bytes;
 
@@ -73,6 +74,8 @@ pub struct TimelineChart {
     pub peak: f64,
     /// The arena line and its name, where there is one.
     pub arena: Option<(String, f64)>,
+    /// What the engine counted at each step of a run of this plan, GiB; empty without a run.
+    pub counted: Vec<f64>,
     /// End of the vertical axis, GiB.
     pub axis_max: f64,
     /// Its ticks, GiB.
@@ -82,6 +85,30 @@ pub struct TimelineChart {
 }
 
 impl TimelineChart {
+    /// With what a run of this very plan counted, step by step; a record of other steps is left out.
+    #[must_use]
+    pub fn beside_run(mut self, steps: &[StepRecord]) -> Self {
+        let same = steps.len() == self.steps.len()
+            && steps
+                .iter()
+                .zip(&self.steps)
+                .all(|(s, name)| s.node == *name);
+        if same {
+            self.counted = steps.iter().map(|s| s.counted.as_gib()).collect();
+        }
+        self
+    }
+
+    /// What is said of the run in words; nothing without one.
+    pub fn counted_text(&self) -> Option<String> {
+        let most = self.counted.iter().copied().reduce(f64::max)?;
+        let same = self.counted == self.total;
+        Some(if same {
+            "counted in the run: the same at every step".to_owned()
+        } else {
+            format!("counted in the run: peak {most:.2} GiB")
+        })
+    }
     /// The tensor that lies at a height of the stack at a step.
     pub fn tensor_at(&self, step: usize, gib: f64) -> Option<usize> {
         let here = |p: &&Piece| p.from <= step && step < p.to && p.low <= gib && gib < p.high;
@@ -123,6 +150,7 @@ pub fn timeline_chart(budget: &Budget, ours: Option<Bytes>) -> TimelineChart {
         peak_step,
         peak,
         arena,
+        counted: Vec::new(),
         axis_max,
         ticks,
         step_ticks: step_ticks(0.0, n as f64),

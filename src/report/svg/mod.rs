@@ -328,6 +328,18 @@ pub fn timeline(chart: &TimelineChart, width: f64, height: f64) -> String {
         svg.rect([a, high, b - a, low - high - gap], tensor.fill, 0.88);
     }
     step_line(&mut svg, chart, &x, &y);
+    for (i, gib) in chart.counted.iter().enumerate() {
+        svg.add(format_args!(
+            r#"<circle cx="{:.2}" cy="{:.2}" r="2.5" fill="{}" stroke="{}"/>"#,
+            x(i as f64 + 0.5),
+            y(*gib),
+            hex(ink::REFERENCE),
+            hex(ink::PANEL)
+        ));
+    }
+    if let Some(text) = chart.counted_text() {
+        svg.text([left, 38.0], &text, caption(ink::REFERENCE).bold());
+    }
     if let Some((name, gib)) = &chart.arena {
         svg.line([left, y(*gib), right, y(*gib)], ink::STRONG, 1.5, "6 4");
         let t = caption(ink::STRONG).anchor("end");

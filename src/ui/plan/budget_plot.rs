@@ -117,7 +117,12 @@ fn foot(ui: &mut Ui, below: Rect, cx: &Cx<'_>) {
         return;
     };
     let host = format!("host {:.2} GiB", b.budget.host_peak.as_gib());
+    let run = super::fresh_run(cx).and_then(|m| m.host);
     let text = match b.budget.largest_batch {
+        _ if run.is_some() => {
+            let rise = run.map_or(0.0, |h| h.peak.saturating_sub(h.before).as_gib());
+            format!("{host}, the run measured {rise:.2}")
+        }
         Some(n) => format!(
             "{host} \u{b7} largest batch {}",
             crate::units::with_thousands(n)

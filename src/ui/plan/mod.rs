@@ -18,6 +18,7 @@ pub(super) use timeline::Span;
 
 use super::{Cx, kit, panel};
 use crate::app::Command;
+use crate::exchange::result::MemoryRecord;
 use crate::geometry::Extent;
 use crate::report::chart::{self, BudgetChart};
 use crate::report::{FitsChart, TimelineChart, fits_chart};
@@ -33,7 +34,7 @@ pub(super) struct Charts {
 }
 
 /// What the charts are made of: budget, surface, card in focus, roi and batch.
-type Key = (usize, usize, Option<String>, (Extent, usize));
+type Key = (usize, usize, Option<String>, (Extent, usize), usize);
 
 /// Keeps the charts in step with the budget.
 pub(super) fn refresh(cx: &mut Cx<'_>) {
@@ -52,7 +53,9 @@ pub(super) fn refresh(cx: &mut Cx<'_>) {
         .map_or_else(Extent::default, |p| p.roi);
     let asked = (roi, cx.state.document.batch);
     let at = surface.as_ref().map_or(0, |s| Arc::as_ptr(s).addr());
-    let key: Key = (Arc::as_ptr(b).addr(), at, focus, asked);
+    let run = fresh_run(cx);
+    let run_at = run.map_or(0, |m| m.steps.as_ptr().addr());
+    let key: Key = (Arc::as_ptr(b).addr(), at, focus, asked, run_at);
     if cx.local.charts.as_ref().is_some_and(|c| c.key == key) {
         return;
     }
@@ -64,6 +67,10 @@ pub(super) fn refresh(cx: &mut Cx<'_>) {
     let Some(timeline) = cx.state.derived.timeline.clone() else {
         return;
     };
+    let timeline = match run {
+        Some(m) => Arc::new(TimelineChart::clone(&timeline).beside_run(&m.steps)),
+        None => timeline,
+    };
     let title = title(cx);
     let mut verdicts = b.cards.clone();
     verdicts.sort_by_key(|v| (v.usable, v.id.clone()));
@@ -74,6 +81,13 @@ pub(super) fn refresh(cx: &mut Cx<'_>) {
         fits: surface.and_then(|s| fits_chart(&s, &b.cards, key.2.as_deref(), asked)),
         key,
     });
+}
+
+/// Memory of the last run, when it was of this very plan.
+fn fresh_run<'a>(cx: &Cx<'a>) -> Option<&'a MemoryRecord> {
+    let outcome = cx.state.outcome.as_ref()?;
+    let same = outcome.document.batch == cx.state.document.batch && cx.state.stale().is_empty();
+    same.then_some(&outcome.result.memory)
 }
 
 fn title(cx: &Cx<'_>) -> String {

@@ -6,7 +6,7 @@ use crate::report::TimelineChart;
 use crate::report::chart::tick_text;
 use crate::report::timeline::{StackedTensor, step_ticks};
 use crate::ui::paint::f;
-use crate::ui::theme::{Theme, fade};
+use crate::ui::theme::{Theme, fade, hue};
 use crate::ui::{Cx, fonts, kit};
 use eframe::egui::{
     self, Align2, Color32, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo,
@@ -227,6 +227,21 @@ fn total(ui: &Ui, place: &Place<'_>, t: &Theme) {
         line.push(pos2(place.x(i as f64 + 1.0), place.y(gib)));
     }
     inside.add(Shape::line(line, Stroke::new(1.2, t.strong)));
+    let measured = t.legible(hue::REFERENCE);
+    for (i, &gib) in chart.counted.iter().enumerate() {
+        let at = pos2(place.x(i as f64 + 0.5), place.y(gib));
+        inside.circle(at, 2.5, measured, Stroke::new(1.0, t.panel));
+    }
+    if let Some(text) = chart.counted_text() {
+        crate::ui::paint::cased(
+            ui.painter(),
+            pos2(plot.left() + 6.0, plot.top() - 4.0),
+            Align2::LEFT_TOP,
+            &text,
+            fonts::caption_bold(),
+            [measured, t.panel],
+        );
+    }
     for l in &chart.labels {
         let text = p.layout_no_wrap(l.text.clone(), fonts::caption_bold(), ink(l.fill));
         let left = place.x(l.step - 0.5 * l.width).max(plot.left());
