@@ -125,15 +125,6 @@ fn every_workspace_is_drawn() {
     });
     save(&mut h, "plan");
     hold(&mut h, "plan-bars", [290, 64, 420, 160]);
-    send(
-        &mut h,
-        Command::StartTour(voxfit::app::tour::Tour::Detector),
-    );
-    wait(&mut h, "the tour", |s| {
-        s.derived.surface.is_some() && s.told().is_some_and(|t| !t.text.is_empty())
-    });
-    save(&mut h, "tour");
-    send(&mut h, Command::EndTour);
     send(&mut h, Command::ShowCalibration);
     for (points, name) in [
         ("192=44 GiB, 100=22 GiB, 64=10.59 GiB", "calibrate-refused"),
@@ -178,6 +169,16 @@ fn every_workspace_is_drawn() {
         save(&mut h, name);
         send(&mut h, Command::Escape);
     }
+    // The tour closes the study.
+    send(
+        &mut h,
+        Command::StartTour(voxfit::app::tour::Tour::Detector),
+    );
+    wait(&mut h, "the tour", |s| {
+        s.derived.surface.is_some() && s.told().is_some_and(|t| !t.text.is_empty())
+    });
+    save(&mut h, "tour");
+    send(&mut h, Command::EndTour);
 }
 
 #[test]

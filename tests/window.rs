@@ -362,7 +362,7 @@ fn what_fits_takes_a_click_the_timeline_a_wheel_and_the_tour_walks() {
     };
     wait(&mut h, "the first step", planned);
     assert!(said(&h, "What fits: this plan 512x512x192"));
-    assert!(said(&h, "Live bytes over"));
+    assert!(said(&h, " steps, peak"));
     let over = h.state().state().told().unwrap().text.clone();
     assert!(over.contains("16 GB card"), "{over}");
     click(&mut h, "Next");
@@ -388,7 +388,7 @@ fn what_fits_takes_a_click_the_timeline_a_wheel_and_the_tour_walks() {
     assert!(h.state().state().document.roi_size[2] > roi[2]);
     wait(&mut h, "the plan of the key", planned);
 
-    h.get_by_label_contains("Live bytes over").focus();
+    h.get_by_label_contains(" steps, peak").focus();
     h.step();
     h.key_press(eframe::egui::Key::ArrowUp);
     h.step();

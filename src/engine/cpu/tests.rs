@@ -3,9 +3,11 @@
 use super::super::{Engine as _, Tensor, forward};
 use super::CpuEngine;
 use crate::jobs::Control;
+use crate::memory::{Precision, schedule};
 use crate::network::builder::{Builder, Conv};
 use crate::network::tensor_op::TensorOp;
 use crate::network::{Act, Graph, Op, TensorId, Weights, naive};
+use crate::units::Bytes;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -45,7 +47,16 @@ fn run(graph: &Graph, weights: &Weights, input: &Tensor, engine: &mut CpuEngine)
     let out = forward(engine, &graph, weights, input, 1, &Control::new()).unwrap();
     assert_eq!(out.memory.planned, out.memory.allocated);
     assert_eq!(out.memory.planned, out.memory.measured_peak);
+    counts_as_planned(&graph, input, engine);
     out.outputs
+}
+
+/// What the engine counted at each step is what the plan says lives there.
+fn counts_as_planned(graph: &Graph, input: &Tensor, engine: &CpuEngine) {
+    let (batch, spatial) = (input.shape[0], &input.shape[2..]);
+    let planned = schedule::plan(graph, spatial, batch, Precision::Fp32).unwrap();
+    let live: Vec<Bytes> = planned.timeline.iter().map(|p| p.live).collect();
+    assert_eq!(engine.counted(), live, "{}", graph.name);
 }
 
 fn input(channels: usize, spatial: &[usize], batch: usize) -> Tensor {

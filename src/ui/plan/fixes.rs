@@ -55,13 +55,14 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
             fonts::body_bold(),
             color,
         );
-        ui.painter().text(
+        let r = ui.painter().text(
             pos2(r.right() + 10.0, line.center().y),
             Align2::LEFT_CENTER,
             format!("{}, best first:", title_of(v.verdict)),
             fonts::body(),
             t.text,
         );
+        doubling(ui, line.with_min_x(r.right() + 16.0), cx);
     }
     let fixes: Vec<_> = cx.state.derived.fixes().iter().take(3).cloned().collect();
     let stacked = stacked(ui, cx, ui.available_width());
@@ -80,6 +81,38 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
     }
     if let Some(i) = picked {
         cx.send(crate::app::Command::ApplyFix(i));
+    }
+}
+
+/// What doubling each knob does to the bytes, where there is room for it.
+fn doubling(ui: &mut Ui, room: Rect, cx: &Cx<'_>) {
+    let Some(b) = cx.state.derived.budget() else {
+        return;
+    };
+    let e = &b.budget.elasticities;
+    let edge = [e.x, e.y, e.z].into_iter().flatten().reduce(|a, b| a + b);
+    let words: Vec<String> = [("batch", e.batch), ("edge", edge), ("channels", e.channels)]
+        .into_iter()
+        .filter_map(|(name, power)| Some(format!("{name} \u{d7}{:.1}", power?.exp2())))
+        .collect();
+    if words.is_empty() {
+        return;
+    }
+    let t = Theme::of(ui.ctx());
+    let text = format!("activations at twice the {}", words.join(", "));
+    let wide = ui
+        .painter()
+        .layout_no_wrap(text.clone(), fonts::caption(), t.secondary);
+    if wide.size().x + 14.0 < room.width() {
+        let row = room.with_max_x(room.right() - 12.0);
+        kit::text_in(
+            ui,
+            row,
+            Align2::RIGHT_CENTER,
+            &text,
+            fonts::caption(),
+            t.secondary,
+        );
     }
 }
 
