@@ -120,6 +120,7 @@ impl State {
             C::SetMode(v) => self.change(|d| d.mode = v),
             C::SetOptimizer(v) => self.change(|d| d.optimizer = v),
             C::SetCheckpointing(v) => self.change(|d| d.checkpointing = v),
+            C::SetExpandableSegments(v) => self.change(|d| d.expandable_segments = v),
             C::SetPrecision(v) => self.change(|d| d.precision = v),
             C::SetBatch(v) => self.change(|d| d.batch = v),
             C::SetMemoryLimit(v) => self.change(|d| d.memory_limit = v),
@@ -146,8 +147,14 @@ impl State {
                 self.view.folded_stages = if all { (0..n).collect() } else { [].into() };
             }
             C::ApplyFix(i) => {
-                if let Some(command) = self.derived.fixes().get(i).and_then(|f| f.command.clone()) {
-                    return self.apply(command);
+                let fix = self.derived.fixes().get(i);
+                match fix.map(|f| (f.title.clone(), f.command.clone())) {
+                    Some((_, Some(command))) => return self.apply(command),
+                    Some((title, None)) => {
+                        let how = "another network: change it where it is made, then open it here";
+                        self.say(Severity::Info, title, how);
+                    }
+                    None => {}
                 }
             }
             C::Undo => {

@@ -115,6 +115,8 @@ commands! {
     SetOptimizer(Optimizer),
     /// Activation checkpointing on or off.
     SetCheckpointing(bool),
+    /// `expandable_segments` of PyTorch's allocator, on or off.
+    SetExpandableSegments(bool),
     /// How values are stored.
     SetPrecision(Precision),
     /// Windows per forward pass, or the training batch.

@@ -139,6 +139,7 @@ pub(super) fn request<'a>(
         stitch_on: document.stitch_on,
         display: document.display,
         axes: model.manifest.input.axes,
+        expandable_segments: document.expandable_segments,
         gaussian: document.blend == tiling::Blend::Gaussian,
         memory_limit: document.memory_limit.filter(|_| ours),
         ..BudgetRequest::new(&model.graph, roi)
@@ -312,7 +313,10 @@ impl State {
                 &d.card_in_focus,
             ),
             (d.runtime, d.mode, d.optimizer, d.checkpointing, d.precision),
-            (d.batch, d.stitch_on, d.display, d.memory_limit, d.blend),
+            (
+                (d.batch, d.stitch_on, d.display),
+                (d.memory_limit, d.blend, d.expandable_segments),
+            ),
         ))
     }
 

@@ -60,6 +60,8 @@ pub struct Document {
     pub optimizer: Optimizer,
     /// Activation checkpointing, in training.
     pub checkpointing: bool,
+    /// `expandable_segments` of PyTorch's allocator.
+    pub expandable_segments: bool,
     /// How values are stored.
     pub precision: Precision,
     /// Inference: windows per forward pass; training: batch size.
@@ -102,6 +104,7 @@ impl Default for Document {
             mode: Mode::default(),
             optimizer: Optimizer::default(),
             checkpointing: false,
+            expandable_segments: false,
             precision: Precision::default(),
             batch: 1,
             memory_limit: None,

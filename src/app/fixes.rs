@@ -60,6 +60,7 @@ fn command(sets: Sets, roi: [i64; 3]) -> Command {
         Sets::Optimizer(v) => Command::SetOptimizer(v),
         Sets::Batch(v) => Command::SetBatch(v),
         Sets::Precision(v) => Command::SetPrecision(v),
+        Sets::ExpandableSegments(v) => Command::SetExpandableSegments(v),
         Sets::MemoryLimit(v) => Command::SetMemoryLimit(Some(v)),
         Sets::RoiSize(axes) => Command::SetRoi(std::array::from_fn(|a| {
             axes[a].map_or(roi[a], |n| i64::try_from(n).unwrap_or(i64::MAX))

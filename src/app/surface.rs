@@ -27,10 +27,8 @@ impl State {
             (limit, volume, self.network_generation),
             (d.runtime, d.mode, d.optimizer, d.checkpointing, d.precision),
             (
-                d.batch,
-                d.stitch_on,
-                d.display,
-                d.blend,
+                (d.batch, d.stitch_on, d.display),
+                (d.blend, d.expandable_segments),
                 (!deep).then_some(roi.z),
             ),
         ));

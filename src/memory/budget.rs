@@ -73,6 +73,10 @@ pub enum Display {
 
 /// One question: this network, this roi, this way of running it.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of a question"
+)]
 pub struct BudgetRequest<'a> {
     /// The network.
     pub graph: &'a Graph,
@@ -100,6 +104,8 @@ pub struct BudgetRequest<'a> {
     pub axes: Axes,
     /// Most bytes of our arena: a window that needs more runs in tiles.
     pub memory_limit: Option<Bytes>,
+    /// Whether PyTorch's allocator runs with `expandable_segments`.
+    pub expandable_segments: bool,
     /// Whether windows are blended by a Gaussian importance map.
     pub gaussian: bool,
     /// Whether a window runs in tiles, as far as that goes without computing anything twice.
@@ -123,6 +129,7 @@ impl<'a> BudgetRequest<'a> {
             display: Display::Headless,
             axes: Axes::Xyz,
             memory_limit: None,
+            expandable_segments: false,
             gaussian: false,
             tiles: false,
         }
@@ -342,6 +349,8 @@ pub enum Sets {
     Optimizer(Optimizer),
     /// Most bytes of the arena; what is larger runs in tiles.
     MemoryLimit(Bytes),
+    /// `expandable_segments` of PyTorch's allocator.
+    ExpandableSegments(bool),
 }
 
 impl Sets {
@@ -356,6 +365,7 @@ impl Sets {
             Self::Checkpointing(_) => "checkpointing",
             Self::Optimizer(_) => "optimizer",
             Self::MemoryLimit(_) => "tiles",
+            Self::ExpandableSegments(_) => "allocator",
         }
     }
 }
@@ -363,7 +373,7 @@ impl Sets {
 /// One way to need less.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fix {
-    /// The knob: `runtime`, `stitch_on`, `batch`, `roi_size`, `precision`, `checkpointing`, `optimizer`, `width`, `depth`, `tiles`.
+    /// The knob: `runtime`, `stitch_on`, `batch`, `roi_size`, `precision`, `checkpointing`, `optimizer`, `width`, `depth`, `tiles`, `allocator`.
     pub knob: String,
     /// The change in words, such as "roi z 192 -> 64".
     pub change: String,

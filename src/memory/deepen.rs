@@ -112,23 +112,25 @@ pub(super) fn repeat(graph: &Graph, layer: &Layer) -> Graph {
 /// The graph without the layer.
 pub(super) fn leave_out(graph: &Graph, layer: &Layer) -> Graph {
     let mut flat = graph.clone();
-    for &at in &layer.nodes {
-        for t in graph.nodes.get(at).map_or(&[][..], |n| &n.inputs) {
-            // Nobody reads its weights any more, so they take no bytes.
-            if let Some(Tensor {
-                kind: TensorKind::Weight { shape, .. },
-                ..
-            }) = flat.tensors.get_mut(t.index())
-            {
-                *shape = vec![0];
-            }
-        }
-    }
     let mut at = 0;
     flat.nodes.retain(|_| {
         at += 1;
         !layer.nodes.contains(&(at - 1))
     });
+    let gone = layer.nodes.iter().filter_map(|n| graph.nodes.get(*n));
+    for t in gone.flat_map(|n| &n.inputs) {
+        if flat.nodes.iter().any(|n| n.inputs.contains(t)) {
+            continue;
+        }
+        // Nobody reads its weights any more, so they take no bytes.
+        if let Some(Tensor {
+            kind: TensorKind::Weight { shape, .. },
+            ..
+        }) = flat.tensors.get_mut(t.index())
+        {
+            *shape = vec![0];
+        }
+    }
     for node in &mut flat.nodes {
         redirect(&mut node.inputs, layer.output, layer.input);
     }

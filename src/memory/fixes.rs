@@ -299,6 +299,14 @@ fn same_bits(finder: &mut Finder<'_, '_>, request: &BudgetRequest<'_>) {
         let change = format!("batch {} -> 1, one window at a time", request.batch);
         finder.try_fix(Sets::Batch(1), change, SAME, &changed);
     }
+    if request.runtime == Runtime::Pytorch && !request.expandable_segments {
+        let changed = BudgetRequest {
+            expandable_segments: true,
+            ..*request
+        };
+        let change = "allocator with expandable_segments:True".to_owned();
+        finder.try_fix(Sets::ExpandableSegments(true), change, SAME, &changed);
+    }
     if request.mode == Mode::Training && !request.checkpointing {
         let changed = BudgetRequest {
             checkpointing: true,

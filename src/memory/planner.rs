@@ -183,9 +183,11 @@ impl<'a> Planner<'a> {
             ),
         };
         let live = trace.live();
-        let reserved =
-            pytorch::allocator::reserved_peak(&parts::weight_sizes(self.graph, request), &trace)
-                .max(live.peak);
+        let reserved = {
+            let weights = parts::weight_sizes(self.graph, request);
+            let expandable = request.expandable_segments;
+            pytorch::allocator::reserved_peak(&weights, &trace, expandable).max(live.peak)
+        };
         let value_bytes = if request.precision == Precision::Fp32 {
             4
         } else {

@@ -121,6 +121,20 @@ pub(super) fn training() -> Vec<CommandInfo> {
             "All activations are kept.",
         )
         .palette_only(),
+        now(
+            M,
+            Command::SetExpandableSegments(true),
+            "Expandable segments on",
+            "PyTorch's allocator grows one segment by pages and wastes less.",
+        )
+        .palette_only(),
+        now(
+            M,
+            Command::SetExpandableSegments(false),
+            "Expandable segments off",
+            "PyTorch's allocator keeps segments of their own, its default.",
+        )
+        .palette_only(),
         precision(Precision::Fp32, "Precision: fp32", "4 bytes a value."),
         precision(Precision::Fp16, "Precision: fp16", "2 bytes a value."),
         precision(

@@ -53,6 +53,10 @@ struct Block {
 pub struct CachingAllocator {
     blocks: Vec<Block>,
     segments: Vec<u64>,
+    /// The pool of each segment: 0 small, 1 large.
+    pools: Vec<usize>,
+    /// The last block of each pool's one segment, with `expandable`.
+    tails: [Option<usize>; 2],
     /// Free blocks by (size, segment, offset), small and large pool.
     free: [BTreeSet<(u64, usize, u64, usize)>; 2],
     reserved: u64,
@@ -60,6 +64,8 @@ pub struct CachingAllocator {
     pub peak_reserved: u64,
     /// Bytes the driver grants at most; 0 for no limit.
     pub limit: u64,
+    /// `expandable_segments`: one segment a pool that grows by pages of 2 MiB (small) or 20 MiB (large).
+    pub expandable: bool,
 }
 
 impl CachingAllocator {
@@ -82,11 +88,12 @@ impl CachingAllocator {
                 self.free[pool].remove(&key);
                 key.3
             }
+            None if self.expandable => self.extend(size, pool)?,
             None => self.grow(segment_bytes(size), pool)?,
         };
         self.blocks[at].free = false;
         let rest = self.blocks[at].size - size;
-        let split = if pool == 0 {
+        let split = if pool == 0 || self.expandable {
             rest >= ROUND
         } else {
             rest > SMALL
@@ -104,10 +111,9 @@ impl CachingAllocator {
                 return None;
             }
         }
-        let _ = pool;
-        self.reserved = self.reserved.saturating_add(bytes);
-        self.peak_reserved = self.peak_reserved.max(self.reserved);
+        self.reserve(bytes);
         self.segments.push(bytes);
+        self.pools.push(pool);
         self.blocks.push(Block {
             segment: self.segments.len() - 1,
             offset: 0,
@@ -118,6 +124,58 @@ impl CachingAllocator {
             next: None,
         });
         Some(self.blocks.len() - 1)
+    }
+
+    const fn reserve(&mut self, bytes: u64) {
+        self.reserved = self.reserved.saturating_add(bytes);
+        if self.reserved > self.peak_reserved {
+            self.peak_reserved = self.reserved;
+        }
+    }
+
+    /// Maps pages behind the pool's last block until it, when free, or a new one holds the request.
+    fn extend(&mut self, size: u64, pool: usize) -> Option<usize> {
+        let page = if pool == 0 {
+            SMALL_BUFFER
+        } else {
+            LARGE_BUFFER
+        };
+        let tail = self.tails[pool];
+        let open = tail.filter(|t| self.blocks[*t].free);
+        let there = open.map_or(0, |t| self.blocks[t].size);
+        let more = size.saturating_sub(there).next_multiple_of(page);
+        if self.limit > 0 && self.reserved.saturating_add(more) > self.limit {
+            return None;
+        }
+        self.reserve(more);
+        if let Some(t) = open {
+            self.remove(t, pool);
+            self.blocks[t].size += more;
+            self.segments[self.blocks[t].segment] += more;
+            return Some(t);
+        }
+        let at = self.blocks.len();
+        let (segment, offset) = if let Some(t) = tail {
+            let b = self.blocks[t];
+            self.blocks[t].next = Some(at);
+            self.segments[b.segment] += more;
+            (b.segment, b.offset + b.size)
+        } else {
+            self.segments.push(more);
+            self.pools.push(pool);
+            (self.segments.len() - 1, 0)
+        };
+        self.blocks.push(Block {
+            segment,
+            offset,
+            size: more,
+            free: true,
+            alive: true,
+            previous: tail,
+            next: None,
+        });
+        self.tails[pool] = Some(at);
+        Some(at)
     }
 
     /// Gives segments that nobody uses back to the driver.
@@ -147,12 +205,20 @@ impl CachingAllocator {
             previous: Some(at),
             next: block.next,
         });
-        if let Some(n) = block.next {
-            self.blocks[n].previous = Some(rest);
+        match block.next {
+            Some(n) => self.blocks[n].previous = Some(rest),
+            None => self.move_tail(at, rest, pool),
         }
         self.blocks[at].size = size;
         self.blocks[at].next = Some(rest);
         self.insert(rest, pool);
+    }
+
+    /// The pool's last block is another one from now on.
+    fn move_tail(&mut self, from: usize, to: usize, pool: usize) {
+        if self.tails[pool] == Some(from) {
+            self.tails[pool] = Some(to);
+        }
     }
 
     fn insert(&mut self, at: usize, pool: usize) {
@@ -167,8 +233,7 @@ impl CachingAllocator {
 
     /// Returns a block to its pool and joins it with free neighbours.
     pub fn free(&mut self, at: usize) {
-        let segment = self.segments[self.blocks[at].segment];
-        let pool = usize::from(segment > SMALL_BUFFER);
+        let pool = self.pools[self.blocks[at].segment];
         self.blocks[at].free = true;
         let mut at = at;
         if let Some(n) = self.blocks[at].next
@@ -191,16 +256,20 @@ impl CachingAllocator {
         let r = self.blocks[right];
         self.blocks[left].size += r.size;
         self.blocks[left].next = r.next;
-        if let Some(n) = r.next {
-            self.blocks[n].previous = Some(left);
+        match r.next {
+            Some(n) => self.blocks[n].previous = Some(left),
+            None => self.move_tail(right, left, self.pools[r.segment]),
         }
         self.blocks[right].alive = false;
     }
 }
 
 /// The most that the allocator reserves over a trace. `weights` are the sizes of what is loaded first, one by one.
-pub fn reserved_peak(weights: &[u64], trace: &Trace) -> u64 {
-    let mut allocator = CachingAllocator::new();
+pub fn reserved_peak(weights: &[u64], trace: &Trace, expandable: bool) -> u64 {
+    let mut allocator = CachingAllocator {
+        expandable,
+        ..CachingAllocator::new()
+    };
     for bytes in weights {
         let _kept = allocator.alloc(*bytes);
     }
@@ -310,12 +379,52 @@ mod tests {
         assert_eq!(a.alloc(30 * MIB), None);
     }
 
+    #[test]
+    fn a_small_block_is_split_when_512_bytes_are_left_a_large_one_only_over_one_mib() {
+        let mut a = CachingAllocator::new();
+        let block = a.alloc(2048).unwrap();
+        let _next = a.alloc(512).unwrap();
+        a.free(block);
+        let again = a.alloc(1536).unwrap();
+        let rest = a.alloc(512).unwrap();
+        assert_eq!((again, a.blocks[rest].offset), (block, 1536));
+        assert_eq!(a.reserved(), 2 * MIB);
+    }
+
+    #[test]
+    fn expandable_segments_grow_by_pages_of_2_and_20_mib_and_fill_the_gap_at_their_end() {
+        let mut a = CachingAllocator {
+            expandable: true,
+            ..CachingAllocator::new()
+        };
+        let _small = a.alloc(1000).unwrap();
+        assert_eq!(a.reserved(), 2 * MIB);
+        let first = a.alloc(30 * MIB).unwrap();
+        assert_eq!(a.reserved(), 42 * MIB, "two pages of 20");
+        let second = a.alloc(25 * MIB).unwrap();
+        assert_eq!(a.reserved(), 62 * MIB, "ten were left of the second page");
+        a.free(first);
+        a.free(second);
+        let _all = a.alloc(59 * MIB).unwrap();
+        assert_eq!(a.reserved(), 62 * MIB, "neighbours are one block again");
+        let _more = a.alloc(2 * MIB).unwrap();
+        assert_eq!(a.reserved(), 82 * MIB);
+        let mut plain = CachingAllocator::new();
+        for bytes in [30 * MIB, 25 * MIB] {
+            let block = plain.alloc(bytes).unwrap();
+            plain.free(block);
+        }
+        let _all = plain.alloc(59 * MIB).unwrap();
+        assert_eq!(plain.reserved(), 90 * MIB, "segments never join");
+    }
+
     proptest! {
         #[test]
         fn blocks_in_use_never_overlap_and_stay_inside_their_segment(
+            expandable in any::<bool>(),
             moves in prop::collection::vec((1_u64..40_000_000, 0_usize..8), 1..80)
         ) {
-            let mut a = CachingAllocator::new();
+            let mut a = CachingAllocator { expandable, ..CachingAllocator::new() };
             let mut held: Vec<(usize, u64)> = Vec::new();
             for (bytes, drop) in moves {
                 if drop < held.len() {

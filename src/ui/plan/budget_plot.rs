@@ -121,12 +121,9 @@ fn foot(ui: &mut Ui, below: Rect, cx: &Cx<'_>) {
     let text = match b.budget.largest_batch {
         _ if run.is_some() => {
             let rise = run.map_or(0.0, |h| h.peak.saturating_sub(h.before).as_gib());
-            format!("{host}, the run measured {rise:.2}")
+            format!("{host}, measured {rise:.2}")
         }
-        Some(n) => format!(
-            "{host} \u{b7} largest batch {}",
-            crate::units::with_thousands(n)
-        ),
+        Some(n) => format!("{host}, batch up to {}", crate::units::with_thousands(n)),
         None => host,
     };
     let row = Rect::from_min_size(

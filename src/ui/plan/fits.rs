@@ -98,7 +98,8 @@ fn draw(ui: &mut Ui, chart: &FitsChart, cx: &mut Cx<'_>, t: &Theme) {
     let mut mesh = Mesh::default();
     for cell in &chart.cells {
         let [a, b, low, high] = cell.edges;
-        let r = Rect::from_two_pos(place.at([a, low]), place.at([b, high]));
+        // Whole points, so that every gap looks alike.
+        let r = Rect::from_two_pos(place.at([a, low]).round(), place.at([b, high]).round());
         mesh.add_colored_rect(
             Rect::from_min_max(r.min, r.max - vec2(0.5, 0.5)),
             color(cell.fill),
@@ -198,6 +199,9 @@ fn words(ui: &Ui, place: &Place, chart: &FitsChart) {
         );
     };
     let plot = place.plot;
+    if plot.height() < 140.0 {
+        return;
+    }
     let fits = format!("fits on {}", chart.card);
     let Some(line) = chart.lines.iter().find(|l| l.focus) else {
         let all = chart

@@ -47,7 +47,8 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
             color,
         );
         let words = crate::hardware::verdict_words(v);
-        let text = format!("{word} on the {} GB card {words}.", v.nameplate_gb);
+        let comma = if words.starts_with("spare") { "," } else { "" };
+        let text = format!("{word} on the {} GB card{comma} {words}.", v.nameplate_gb);
         let r = ui.painter().text(
             line.left_center() + vec2(32.0, 0.0),
             Align2::LEFT_CENTER,

@@ -154,7 +154,9 @@ fn middle_panels(ui: &mut Ui, area: Rect, cx: &mut Cx<'_>) {
         0.0
     };
     let wanted = 28.0 + 52.0 + 37.0 * rows.max(3) as f32 + 36.0;
-    let most = (area.height() - fixes_height) * 0.62;
+    // A low window scrolls the cards rather than flatten the plots.
+    let share = if area.height() < 700.0 { 0.54 } else { 0.62 };
+    let most = (area.height() - fixes_height) * share;
     let budget = area.with_max_y(area.top() + wanted.min(most));
     panel(ui, budget, "Memory budget", |ui| budget_plot::show(ui, cx));
     let mut top = budget.bottom() + 1.0;
