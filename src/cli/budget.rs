@@ -6,7 +6,7 @@ use super::output::{self, Align};
 use crate::geometry::Extent;
 use crate::hardware::{BudgetOnCards, Card, Catalogue, verdict_words};
 use crate::memory::Verdict;
-use crate::memory::budget::{BudgetRequest, PartName};
+use crate::memory::budget::{Budget, BudgetRequest, Elasticities, PartName};
 use crate::memory::planner::Planner;
 use crate::memory::schedule::Tiles;
 use crate::network::{self, Model, facts};
@@ -135,7 +135,8 @@ fn print(args: &BudgetArgs, made: &BudgetOnCards, cards: &[&Card]) {
     if let Some(tiles) = &b.tiles {
         print_tiles(tiles, b.arena.unwrap_or_default());
     }
-    output::say(&format!("host {} GiB", gib(b.host_peak)));
+    print_host(b, &range);
+    print_knobs(&b.elasticities);
     output::say("");
     let rows: Vec<Vec<String>> = made
         .cards
@@ -174,6 +175,58 @@ fn print(args: &BudgetArgs, made: &BudgetOnCards, cards: &[&Card]) {
     }
     for c in &b.cliffs {
         output::warn(&c.text);
+    }
+}
+
+/// What the host must hold, part by part.
+fn print_host(b: &Budget, range: &impl Fn(Bytes, Bytes) -> String) {
+    output::say(&format!("host {:.2} GiB", b.host_peak.as_gib()));
+    let rows: Vec<Vec<String>> = b
+        .host_parts
+        .iter()
+        .map(|(name, p)| {
+            vec![
+                name.clone(),
+                range(p.low, p.high),
+                format!("{:?}", p.source).to_lowercase(),
+            ]
+        })
+        .collect();
+    output::table(
+        &[
+            ("on the host", Align::Left),
+            ("GiB", Align::Right),
+            ("source", Align::Left),
+        ],
+        &rows,
+    );
+}
+
+/// How bytes move with each knob: the power of each, and what one layer more takes at each resolution.
+fn print_knobs(e: &Elasticities) {
+    let powers: Vec<String> = [
+        ("batch", e.batch),
+        ("x", e.x),
+        ("y", e.y),
+        ("z", e.z),
+        ("channels", e.channels),
+    ]
+    .into_iter()
+    .filter_map(|(name, power)| Some(format!("{name}^{:.2}", power?)))
+    .collect();
+    if !powers.is_empty() {
+        output::say(&format!("activations move with {}", powers.join(", ")));
+    }
+    let layers: Vec<String> = e
+        .depth
+        .iter()
+        .map(|d| {
+            let size: Vec<String> = d.spatial.iter().map(usize::to_string).collect();
+            format!("{} at {}", d.bytes, size.join("x"))
+        })
+        .collect();
+    if !layers.is_empty() {
+        output::say(&format!("one layer more takes {}", layers.join(", ")));
     }
 }
 
