@@ -111,7 +111,8 @@ const TRAINING: [Step; 5] = [
         say: |s| {
             let p = &s.derived.budget()?.budget.parts;
             let model = s.network.info()?;
-            let state = p.weights.high.saturating_add(p.gradients.high);
+            let gradients = Bytes(model.facts.n_parameters.saturating_mul(4));
+            let state = p.weights.high.saturating_add(gradients);
             let state = state.saturating_add(p.optimizer.high);
             Some(format!(
                 "A map of 32 channels over 256\u{d7}256\u{d7}256 voxels in half precision is {}. The backward pass keeps such maps: {} of activations. The {} parameters with gradients and Adam take {}. {}",

@@ -27,8 +27,10 @@ pub(super) fn elasticities(planner: &Planner<'_>, request: &BudgetRequest<'_>) -
     };
     let along = |axis: usize| {
         let mut size = request.roi_size.to_array();
-        let step = stride(planner, request)[axis];
         let old = size[axis];
+        // An eighth more: a single voxel of a long axis would drown in the rounding of places.
+        let stride = stride(planner, request)[axis];
+        let step = (old / 8).max(1).checked_next_multiple_of(stride)?;
         size[axis] = old.checked_add(step)?;
         let there = planner.sketch(&BudgetRequest {
             roi_size: Extent::from(size),
