@@ -1,6 +1,6 @@
 //! The same network with one layer more or less at one resolution, to ask how bytes move with depth and its placement.
 
-use crate::network::{Graph, Op, Tensor, TensorId, TensorKind};
+use crate::network::{Graph, Op, Tensor, TensorId};
 
 /// A convolution that keeps size and channels, with the norm and the activation behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,24 +117,45 @@ pub(super) fn leave_out(graph: &Graph, layer: &Layer) -> Graph {
         at += 1;
         !layer.nodes.contains(&(at - 1))
     });
-    let gone = layer.nodes.iter().filter_map(|n| graph.nodes.get(*n));
-    for t in gone.flat_map(|n| &n.inputs) {
-        if flat.nodes.iter().any(|n| n.inputs.contains(t)) {
-            continue;
-        }
-        // Nobody reads its weights any more, so they take no bytes.
-        if let Some(Tensor {
-            kind: TensorKind::Weight { shape, .. },
-            ..
-        }) = flat.tensors.get_mut(t.index())
-        {
-            *shape = vec![0];
-        }
-    }
     for node in &mut flat.nodes {
         redirect(&mut node.inputs, layer.output, layer.input);
     }
-    flat
+    without_unused(flat)
+}
+
+/// The graph without the tensors that no node names any more.
+fn without_unused(mut graph: Graph) -> Graph {
+    let mut used = vec![false; graph.tensors.len()];
+    let named = graph
+        .nodes
+        .iter()
+        .flat_map(|n| n.inputs.iter().chain(&n.outputs));
+    for t in named.chain(&graph.inputs).chain(&graph.outputs) {
+        used[t.index()] = true;
+    }
+    let mut next = 0;
+    let place: Vec<TensorId> = used
+        .iter()
+        .map(|used| {
+            let here = TensorId(next);
+            next += u32::from(*used);
+            here
+        })
+        .collect();
+    let mut at = 0;
+    graph.tensors.retain(|_| {
+        at += 1;
+        used[at - 1]
+    });
+    let lists = graph
+        .nodes
+        .iter_mut()
+        .flat_map(|n| [&mut n.inputs, &mut n.outputs])
+        .chain([&mut graph.inputs, &mut graph.outputs]);
+    for t in lists.flatten() {
+        *t = place[t.index()];
+    }
+    graph
 }
 
 /// A new tensor like another.

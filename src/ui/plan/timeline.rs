@@ -105,7 +105,7 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
 fn draw(ui: &mut Ui, chart: &TimelineChart, kept: &mut Span) {
     let t = Theme::of(ui.ctx());
     let n = chart.steps.len();
-    let span = kept.of(n);
+    let mut span = kept.of(n);
     let peak = format!(
         "peak {:.2} GiB at step {} of {n}",
         chart.peak, chart.peak_step
@@ -115,7 +115,7 @@ fn draw(ui: &mut Ui, chart: &TimelineChart, kept: &mut Span) {
         let wide = ui.painter().layout_no_wrap(peak, fonts::caption(), t.text);
         let right = pos2(head.right() - 24.0 - wide.size().x, head.center().y);
         if kit::text_button(ui, right, "All steps").clicked() {
-            *kept = Span::default();
+            span = Span::default().of(n);
         }
     }
     let area = ui.available_rect_before_wrap();
