@@ -53,6 +53,8 @@ fn page(ui: &mut Ui, title: &str, width: f32, height: f32, add: impl FnOnce(&mut
     study_pages::title(ui, title, width);
     egui::ScrollArea::vertical()
         .max_height(height)
+        // What grows while the page is open is shown, not scrolled to.
+        .min_scrolled_height(height)
         .show(ui, |ui| {
             ui.add_space(8.0);
             add(ui);

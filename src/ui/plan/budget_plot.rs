@@ -1,6 +1,7 @@
 //! The budget plot: one stacked bar against each card's capacity, the verdict in words beside it.
 
 use crate::app::Command;
+use crate::memory::Verdict;
 use crate::report::chart::{BudgetChart, CardRow, tick_text};
 use crate::ui::theme::{Theme, fade};
 use crate::ui::{Cx, fonts, kit, paint};
@@ -305,7 +306,7 @@ fn excess(ui: &Ui, bar: Rect, row: &CardRow, chart: &BudgetChart, t: &Theme) {
             ui.painter().rect_filled(r, 0, color);
         }
     };
-    if e.certain > e.from {
+    if row.verdict == Verdict::Over {
         strip(e.certain, e.to, fade(t.over, 0.45));
         strip(e.from, e.certain, t.over);
     } else {

@@ -227,8 +227,10 @@ fn words(ui: &Ui, place: &Place, chart: &FitsChart) {
         say(low + room * 0.5, &fits);
     }
     let room = high - middle;
-    if room.x > 50.0 && -room.y > 40.0 {
-        say(middle + room * 0.45, "over");
+    let at = middle + room * 0.45;
+    let apart = (at - place.at(chart.plan.at)).abs();
+    if room.x > 50.0 && -room.y > 40.0 && (apart.x > 64.0 || apart.y > 44.0) {
+        say(at, "over");
     }
 }
 
