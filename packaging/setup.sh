@@ -4,7 +4,7 @@
 set -eu
 what=${1:-build}
 
-build="gcc g++ make cmake pkg-config"
+build="gcc pkg-config"
 run="libxkbcommon0 libxkbcommon-x11-0 libx11-xcb1 libxcursor1 libxi6 libxrandr2 libvulkan1 mesa-vulkan-drivers"
 # lavapipe draws the pictures of the tests; Xvfb lets them open a real window.
 test="xvfb"
@@ -26,20 +26,13 @@ fi
 if ! command -v dpkg-query >/dev/null 2>&1; then
     case "$(uname -s)" in
         Linux)
-            missing=""
-            for tool in cc c++ cmake; do command -v $tool >/dev/null 2>&1 || missing="$missing $tool"; done
-            if [ -n "$missing" ]; then
-                echo "Not a Debian or Ubuntu machine, and these tools are missing:$missing." >&2
-                echo "Install a C and a C++ compiler, make and cmake (for JPEG-LS), libxkbcommon (and its X11 part)," >&2
+            if ! command -v cc >/dev/null 2>&1; then
+                echo "Not a Debian or Ubuntu machine, and a C compiler is missing." >&2
+                echo "Install a C compiler, libxkbcommon (and its X11 part)," >&2
                 echo "libxcursor, libxi, libxrandr, and a Vulkan loader with a driver (Mesa's lavapipe will do)$([ "$what" = test ] && echo ', and Xvfb')." >&2
-                echo "On Fedora: dnf install gcc gcc-c++ make cmake libxkbcommon libxkbcommon-x11 libXcursor libXi libXrandr vulkan-loader mesa-vulkan-drivers$([ "$what" = test ] && echo ' xorg-x11-server-Xvfb')" >&2
+                echo "On Fedora: dnf install gcc libxkbcommon libxkbcommon-x11 libXcursor libXi libXrandr vulkan-loader mesa-vulkan-drivers$([ "$what" = test ] && echo ' xorg-x11-server-Xvfb')" >&2
                 exit 1
             fi ;;
-        *)
-            command -v cmake >/dev/null 2>&1 || {
-                echo "cmake is missing (it builds the JPEG-LS decoder). Install cmake and a C++ compiler (on Windows: Visual Studio Build Tools; on macOS: xcode-select --install and cmake), then run this again." >&2
-                exit 1
-            } ;;
     esac
     exit 0
 fi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the tests need (lavapipe for pictures, cmake for JPEG-LS) and runs them all.
+# Installs what the tests need (lavapipe for pictures) and runs them all.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 cd "$here"

@@ -100,6 +100,9 @@ const EXTENDED: &str = "1.2.840.10008.1.2.4.51";
 /// JPEG lossless: any predictor, and the first alone.
 const LOSSLESS: [&str; 2] = ["1.2.840.10008.1.2.4.57", "1.2.840.10008.1.2.4.70"];
 
+/// JPEG-LS, lossless and near-lossless.
+const JPEG_LS: [&str; 2] = ["1.2.840.10008.1.2.4.80", "1.2.840.10008.1.2.4.81"];
+
 /// JPEG processes that the standard has retired and no decoder here reads.
 const RETIRED: [(&str, &str); 11] = [
     (
@@ -167,6 +170,10 @@ pub(super) fn decode(
             .map_err(|e| format!("pixels stored as lossless JPEG are damaged ({e})"))?
     {
         return Ok(());
+    }
+    if JPEG_LS.contains(&syntax) {
+        return super::jpegls::decode(bytes, pixels, out)
+            .map_err(|e| format!("pixels stored as JPEG-LS are damaged ({e})"));
     }
     let known = TransferSyntaxRegistry
         .get(syntax)

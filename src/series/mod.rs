@@ -16,6 +16,7 @@ mod info;
 mod jpeg;
 mod jpeg12;
 mod jpegll;
+mod jpegls;
 mod load;
 #[cfg(test)]
 mod made;
