@@ -240,10 +240,9 @@ fn values(columns: usize, rows: usize, most: i32, kind: u8, seed: u32) -> Vec<i3
         for x in 0..i32::try_from(columns).unwrap() {
             out.push(match kind {
                 0 => ground,
-                1 => dice(most + 1),
                 2 => (3 * x + 5 * y + dice(4)) % (most + 1),
                 3 if dice(20) > 0 => ground,
-                3 => dice(most + 1),
+                1 | 3 => dice(most + 1),
                 _ => ((x / 7 + y / 5) * (most / 6 + 1) + dice(1 + most / 64)) % (most + 1),
             });
         }
