@@ -120,19 +120,26 @@ pub(super) fn leave_out(graph: &Graph, layer: &Layer) -> Graph {
     for node in &mut flat.nodes {
         redirect(&mut node.inputs, layer.output, layer.input);
     }
-    without_unused(flat)
+    without_unused(flat, graph)
 }
 
-/// The graph without the tensors that no node names any more.
-fn without_unused(mut graph: Graph) -> Graph {
-    let mut used = vec![false; graph.tensors.len()];
-    let named = graph
+/// Which tensors a graph's nodes, inputs or outputs name.
+fn named(graph: &Graph) -> Vec<bool> {
+    let mut out = vec![false; graph.tensors.len()];
+    let by_nodes = graph
         .nodes
         .iter()
         .flat_map(|n| n.inputs.iter().chain(&n.outputs));
-    for t in named.chain(&graph.inputs).chain(&graph.outputs) {
-        used[t.index()] = true;
+    for t in by_nodes.chain(&graph.inputs).chain(&graph.outputs) {
+        out[t.index()] = true;
     }
+    out
+}
+
+/// The graph without the tensors that no node names any more. What none named before (heads for training) stays.
+fn without_unused(mut graph: Graph, before: &Graph) -> Graph {
+    let now = named(&graph).into_iter().zip(named(before));
+    let used: Vec<bool> = now.map(|(now, before)| now || !before).collect();
     let mut next = 0;
     let place: Vec<TensorId> = used
         .iter()

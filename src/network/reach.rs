@@ -114,7 +114,11 @@ fn along(
     (r, total): (Ratio, usize),
 ) -> Option<(usize, usize)> {
     let (num, den) = (i64::try_from(r.num).ok()?, i64::try_from(r.den).ok()?);
-    let phases = (i64::try_from(total).ok()? * den / num).clamp(1, 4096);
+    let phases = i64::try_from(total)
+        .ok()?
+        .checked_mul(den)?
+        .checked_div(num)?;
+    let phases = phases.clamp(1, 4096);
     let (mut left, mut right) = (0, 0);
     for phase in 0..phases {
         let first = (phase * num).div_euclid(den);

@@ -8,6 +8,24 @@ use super::tensor_shapes;
 /// Most elements a single tensor may have here: far past any card, far below an overflow of bytes in 64 bits.
 const MOST_ELEMENTS: usize = 1 << 50;
 
+/// Operations on maps run on a map: one whose inputs are all constants, or that makes nothing, has no step.
+fn refuse_constant(graph: &Graph, node: &Node) -> Result<(), String> {
+    if node.outputs.is_empty() {
+        return Err("it makes nothing".to_owned());
+    }
+    let is_weight = |t: &TensorId| {
+        let tensor = graph.tensors.get(t.index());
+        tensor.is_some_and(|t| matches!(t.kind, TensorKind::Weight { .. }))
+    };
+    let needs_a_map = !matches!(node.op, Op::Tensor(_) | Op::Other { .. });
+    if needs_a_map && node.inputs.iter().all(is_weight) {
+        return Err(
+            "all of its inputs are constants, where a map of the image is expected".to_owned(),
+        );
+    }
+    Ok(())
+}
+
 /// The full (N, C, spatial...) shape of every tensor, by `TensorId`, for inputs of this spatial size (tensor axis order); weights keep their own.
 pub fn infer(
     graph: &Graph,
@@ -37,6 +55,7 @@ pub fn infer(
     refuse_baked(graph, spatial, batch)?;
     for node in &graph.nodes {
         let failed = |reason: String| explain(graph, node, (spatial, batch), &reason);
+        refuse_constant(graph, node).map_err(failed)?;
         let made = node_shapes(node, &shapes, spatial, batch).map_err(failed)?;
         if made.len() != node.outputs.len() {
             return Err(failed(format!(

@@ -50,11 +50,16 @@ pub fn plan_within(
             return Ok(schedule);
         }
     }
+    // The packer may do better by the search's own cut than by those that it was asked for.
     let least = looked
         .iter()
         .filter_map(|l| scheduled(&l.program, &l.cut, (&whole, flops)))
-        .map(|s| s.arena)
-        .fold(whole.arena, Bytes::min);
+        .min_by_key(|s| s.arena);
+    let least = match least {
+        Some(schedule) if schedule.arena <= limit => return Ok(schedule),
+        Some(schedule) => schedule.arena.min(whole.arena),
+        None => whole.arena,
+    };
     Err(MemoryError::LimitTooSmall {
         network: graph.name.clone(),
         roi: extent(spatial),

@@ -109,10 +109,15 @@ pub(super) fn sizes(
     };
     let out: Option<Vec<usize>> = values
         .iter()
-        .map(|v| usize::try_from(*v).ok().filter(|v| *v < 1 << 20))
+        .map(|v| {
+            let v = usize::try_from(*v).ok();
+            // What is 1 where it is not said is never 0.
+            v.filter(|v| (or.min(1)..1 << 20).contains(v))
+        })
         .collect();
     out.filter(|v| v.len() == dims).ok_or_else(|| {
-        format!("its {name} must be {dims} whole numbers below 2^20, found {values:?}")
+        let least = or.min(1);
+        format!("its {name} must be {dims} whole numbers from {least} to 2^20, found {values:?}")
     })
 }
 
