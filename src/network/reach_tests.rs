@@ -341,3 +341,21 @@ fn a_scale_whose_size_is_rounded_is_no_plain_ratio() {
     assert_eq!(axes::ratio(&op(2.04), 2, (24, 48)), None);
     assert_eq!(axes::ratio(&op(2.0), 2, (24, 48)), Some((1, 2)));
 }
+
+#[test]
+fn an_activation_of_a_constant_alone_is_refused_by_name_and_not_by_a_panic() {
+    let mut b = Builder::new("constant", 3);
+    let x = b.input("image", 1);
+    let y = b.conv("conv", x, Conv::new(1, &[3; 3]));
+    let weight = b.parameter("scale".to_owned(), vec![1, 1, 8, 8, 8]);
+    let act = Op::Activation(super::graph::Act::Relu);
+    let odd = b.node("odd", act, vec![weight], 1);
+    b.output(y);
+    b.output(odd);
+    let error = shapes::infer(&b.finish(), &[8; 3], 1).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("\"odd\"") && error.contains("constants"),
+        "{error}"
+    );
+}
