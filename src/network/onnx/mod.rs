@@ -14,6 +14,8 @@ mod symbolic;
 mod tests;
 #[cfg(test)]
 mod tests_bad;
+#[cfg(test)]
+mod tests_groups;
 mod translate;
 mod translate_acts;
 mod translate_maps;

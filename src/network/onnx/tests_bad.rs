@@ -26,7 +26,7 @@ fn bytes(field: u64, content: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-fn node(op: &str, name: &str, inputs: &[&str], outputs: &[&str]) -> Vec<u8> {
+pub(super) fn node(op: &str, name: &str, inputs: &[&str], outputs: &[&str]) -> Vec<u8> {
     node_with(op, name, (inputs, outputs), &[])
 }
 
@@ -53,7 +53,7 @@ fn node_with(
 }
 
 /// A stored float tensor; its dimensions may lie.
-fn tensor(name: &str, dims: &[i64], values: &[f32]) -> Vec<u8> {
+pub(super) fn tensor(name: &str, dims: &[i64], values: &[f32]) -> Vec<u8> {
     let mut t = Vec::new();
     for d in dims {
         t.extend(int(1, *d));
@@ -66,7 +66,7 @@ fn tensor(name: &str, dims: &[i64], values: &[f32]) -> Vec<u8> {
 }
 
 /// An input or output.
-fn value(field: u64, name: &str, dims: &[i64]) -> Vec<u8> {
+pub(super) fn value(field: u64, name: &str, dims: &[i64]) -> Vec<u8> {
     let mut shape = Vec::new();
     for d in dims {
         let dim = if *d == OPEN {
@@ -86,7 +86,7 @@ fn value(field: u64, name: &str, dims: &[i64]) -> Vec<u8> {
 /// A dimension without a size.
 const OPEN: i64 = i64::MIN;
 
-fn model(parts: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn model(parts: &[Vec<u8>]) -> Vec<u8> {
     let opset = bytes(8, &int(2, 17));
     [bytes(7, &parts.concat()), opset].concat()
 }
@@ -279,7 +279,7 @@ fn values_in_another_file_come_only_from_the_models_own_folder() {
 }
 
 /// A stored list of integers.
-fn list(name: &str, values: &[i64]) -> Vec<u8> {
+pub(super) fn list(name: &str, values: &[i64]) -> Vec<u8> {
     let mut t = int(1, i64::try_from(values.len()).unwrap());
     t.extend(int(2, 7));
     t.extend(bytes(8, name.as_bytes()));

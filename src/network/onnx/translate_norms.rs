@@ -44,7 +44,7 @@ pub(super) fn instance_norm(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inpu
 /// A group norm behind a view of channels folded into groups.
 fn grouped(im: &mut Importer<'_>, node: &Node<'_>, view: &View, eps: f32) -> One {
     let real = im.shapes.get(view.of.index()).cloned().unwrap_or_default();
-    let [n, groups, _] = *view.shape.as_slice() else {
+    let [n, groups, _, ..] = *view.shape.as_slice() else {
         return Ok(None);
     };
     let whole = real.first() == Some(&n) && real.len() == im.graph.spatial_dims + 2;

@@ -8,9 +8,14 @@ use super::symbolic::Trace;
 use super::translate::{Inputs, One};
 use super::translate_tensor::push;
 use crate::network::axes::groups;
+use crate::network::graph::{self, Op, TensorId};
+use crate::network::shapes;
 use crate::network::size::{Size, SizeOp};
 use crate::network::tensor_op::TensorOp;
 use std::rc::Rc;
+
+/// Most nodes looked back over for the reshape that another one takes back.
+const MOST_BETWEEN: usize = 64;
 
 /// A reshape, squeeze or flattening of a tensor.
 pub(super) fn view(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
@@ -41,7 +46,10 @@ pub(super) fn view(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -
     let sizes = match (node.op, inputs.get(1)) {
         ("Reshape", Some(Some(to))) => {
             let to = to.clone();
-            reshaped(im, node, &value, &to, (&from, &shape))?
+            match back(im, &value, &to, &shape) {
+                Some(sizes) => sizes,
+                None => reshaped(im, node, &value, &to, (&from, &shape))?,
+            }
         }
         _ => moved(&im.dims(&value), &from, &shape)?,
     };
@@ -84,6 +92,74 @@ fn moved(dims: &[Size], from: &[usize], to: &[usize]) -> Result<Vec<Size>, Strin
         }
     }
     Ok(out)
+}
+
+/// Sizes for any roi where a constant shape takes back an earlier reshape: only operations place by place lie between, so
+/// its numbers are the sizes of the tensor before that reshape.
+fn back(im: &Importer<'_>, value: &Value, to: &Value, shape: &[usize]) -> Option<Vec<Size>> {
+    let (mut id, seen) = match value {
+        Value::Act(id) => (*id, im.probe.get(id.index())?.clone()),
+        Value::View(view) => (view.of, im.probe.get(view.of.index())?.clone()),
+        Value::Known(..) => return None,
+    };
+    if !matches!(to, Value::Known(_, _, Trace::Fixed)) || seen.is_empty() {
+        return None;
+    }
+    let mut steps = im.graph.nodes.iter().rev().take(MOST_BETWEEN);
+    while im.shapes.get(id.index())? != shape {
+        let node = steps.find(|n| n.outputs.contains(&id))?;
+        id = before(im, node, id)?;
+    }
+    // It holds the same number of values at another size too.
+    let count = |s: &[usize]| shapes::elements(s).ok();
+    let origin = im.probe.get(id.index()).filter(|s| !s.is_empty())?;
+    (count(origin)? == count(&seen)?).then(|| im.dims(&Value::Act(id)))
+}
+
+/// What a tensor was before a node that leaves every value in its place.
+fn before(im: &Importer<'_>, node: &graph::Node, id: TensorId) -> Option<TensorId> {
+    let made = im.shapes.get(id.index())?;
+    let same = |i: &&TensorId| !im.graph.is_weight(**i) && im.shapes.get(i.index()) == Some(made);
+    match &node.op {
+        Op::Tensor(TensorOp::Reshape { .. }) => node.inputs.first().copied(),
+        Op::Activation(_)
+        | Op::PRelu
+        | Op::Add
+        | Op::Mul
+        | Op::Softmax
+        | Op::BatchNorm { .. }
+        | Op::InstanceNorm { .. }
+        | Op::GroupNorm { .. }
+        | Op::Tensor(TensorOp::Binary(_) | TensorOp::Softmax { .. } | TensorOp::LayerNorm { .. }) => {
+            node.inputs.iter().find(same).copied()
+        }
+        _ => None,
+    }
+}
+
+/// Where axes that start with fixed ones (channels) become fewer parts and one axis for all that is left, as in a group
+/// norm's (N, groups, rest): the numbers before the last are the network's own where they divide the fixed axes. The last
+/// axis of the result and its size.
+fn rest_of_groups(
+    dims: &[Size],
+    (a, b): (&[usize], &[usize]),
+    shape: &[usize],
+) -> Option<(usize, Size)> {
+    let (last, parts) = b.split_last()?;
+    let of: Vec<Size> = a.iter().filter_map(|i| dims.get(*i).cloned()).collect();
+    let channels = of.iter().map_while(|s| match s {
+        Size::Fixed(n) => Some(*n),
+        _ => None,
+    });
+    let channels = channels.fold(1i64, i64::saturating_mul);
+    let parts = parts.iter().try_fold(1i64, |all, i| {
+        all.checked_mul(i64::try_from(*shape.get(*i)?).ok()?)
+    })?;
+    if parts <= 1 || channels % parts != 0 {
+        return None;
+    }
+    let left = Size::both(SizeOp::Div, Size::product(of)?, Size::Fixed(parts))?;
+    Some((*last, left))
 }
 
 /// Sizes of a reshape for any roi. Numbers that stand for sizes of the input at the export become those sizes where only
@@ -147,6 +223,15 @@ fn reshaped(
                 }
                 _ => unsure.push(*i),
             }
+        }
+        // Only numbers: one of them follows the roi where the others are the channels' own.
+        if b.len() > 1
+            && b.iter().all(|i| open.contains(i))
+            && let Some((last, left)) = rest_of_groups(&dims, (&a, &b), shape)
+            && let Some(slot) = out.get_mut(last)
+        {
+            *slot = left;
+            unsure.retain(|i| !b.contains(i));
         }
     }
     if let Some(rest) = rest {
