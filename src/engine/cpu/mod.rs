@@ -38,6 +38,8 @@ struct Prepared {
     arena: Arena,
     places: Vec<Place>,
     steps: Vec<Ready>,
+    /// How often each step repeats where that is not once a window.
+    repeats: Vec<Option<usize>>,
     /// One past the highest byte that each step uses.
     ends: Vec<Bytes>,
     counter: counted::Counter,
@@ -123,6 +125,7 @@ impl Engine for CpuEngine {
             layouts: &layouts,
         };
         preparing.check_outputs()?;
+        let repeats = preparing.repeats();
         let steps = plan
             .schedule
             .steps
@@ -151,6 +154,7 @@ impl Engine for CpuEngine {
             arena,
             places,
             steps,
+            repeats,
             ends,
         });
         Ok(())
@@ -224,6 +228,7 @@ impl Prepared {
         (source, sink): (&dyn Source, &mut dyn Sink),
         control: &Control,
     ) -> Result<(), EngineError> {
+        let times = self.repeats[step].unwrap_or(windows);
         match &mut self.steps[step] {
             Ready::Gather { input, place } => {
                 for window in 0..windows {
@@ -240,17 +245,17 @@ impl Prepared {
                     )?;
                 }
             }
-            Ready::Conv(conv) => conv.run(isa, windows, control),
-            Ready::Norm(norm) => norm.run(isa, windows, control),
-            Ready::Measure(measure) => measure.run(isa, windows, control),
-            Ready::Apply(norm) => norm.run_measured(isa, windows, control),
+            Ready::Conv(conv) => conv.run(isa, times, control),
+            Ready::Norm(norm) => norm.run(isa, times, control),
+            Ready::Measure(measure) => measure.run(isa, times, control),
+            Ready::Apply(norm) => norm.run_measured(isa, times, control),
             Ready::Slabs(slabs) => {
                 let work = &self.work;
-                slabs.run(isa, windows, control, &mut |done, all| {
+                slabs.run(isa, times, control, &mut |done, all| {
                     within(work, step, (done, all), windows, control);
                 });
             }
-            Ready::Maps(maps) => maps.run(isa, windows, control),
+            Ready::Maps(maps) => maps.run(isa, times, control),
             Ready::Tensor(step) => step.run(isa, control),
             Ready::Linear(rows) => rows.run(isa, 1, control),
             Ready::GlobalAverage {
@@ -261,7 +266,7 @@ impl Prepared {
                 voxels,
                 bricks,
             } => {
-                for window in 0..windows {
+                for window in 0..times {
                     let shape = [window, *bricks, *voxels / *bricks * *channels, *channels];
                     norm::average(isa, (*source, *target, *scratch), shape, control);
                 }

@@ -120,6 +120,27 @@ pub(super) fn work(graph: &Graph, schedule: &Schedule) -> Vec<u64> {
 }
 
 impl Preparing<'_> {
+    /// How often each step repeats: `None` once a window of the batch. Inside a network the first axis need not be the
+    /// batch (tensors may be joined or turned along it): there a step repeats as often as its own first axis says.
+    pub(super) fn repeats(&self) -> Vec<Option<usize>> {
+        let batch = self.schedule.batch;
+        // An axis that is as long as another batch too is the batch.
+        let other = shapes::infer(self.graph, &self.schedule.spatial, batch + 1).ok();
+        let first = |all: &[Vec<usize>], id: TensorId| {
+            let shape = all.get(id.index());
+            shape.and_then(|s| s.first()).copied()
+        };
+        let of = |step: &Step| {
+            let inner = step.slabs.iter().flat_map(|s| &s.steps);
+            let node = std::iter::once(step).chain(inner).find_map(node_of)?;
+            let made = *self.graph.nodes.get(node)?.outputs.first()?;
+            let own = first(self.shapes, made)?;
+            let grown = other.as_deref().and_then(|all| first(all, made));
+            (own != batch || grown != Some(batch + 1)).then_some(own)
+        };
+        self.schedule.steps.iter().map(of).collect()
+    }
+
     /// The runnable form of a step.
     pub(super) fn step(&self, step: &Step) -> Result<Ready, EngineError> {
         Ok(match step.kernel {
@@ -448,6 +469,14 @@ impl Preparing<'_> {
             output: self.spatial(target),
             posts: self.posts(step)?,
         })))
+    }
+}
+
+/// The node that a step is named by.
+fn node_of(step: &Step) -> Option<usize> {
+    match step.kernel {
+        Kernel::Node { node, .. } | Kernel::Measure { node } | Kernel::Apply { node } => Some(node),
+        _ => step.nodes.first().copied(),
     }
 }
 

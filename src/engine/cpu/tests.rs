@@ -5,7 +5,7 @@ use super::CpuEngine;
 use crate::jobs::Control;
 use crate::memory::{Precision, schedule};
 use crate::network::builder::{Builder, Conv};
-use crate::network::tensor_op::TensorOp;
+use crate::network::tensor_op::{Reduce, TensorOp};
 use crate::network::{Act, Graph, Op, TensorId, Weights, naive};
 use crate::units::Bytes;
 use proptest::prelude::*;
@@ -490,4 +490,65 @@ fn a_product_with_a_bias_that_is_computed_is_refused_and_not_run_without_it() {
     let control = Control::new();
     let error = forward(&mut engine, &graph, &Weights::default(), &x, 1, &control).unwrap_err();
     assert!(error.to_string().contains("bias must be"), "{error}");
+}
+
+/// A network that joins its input and another map along the batch, runs `spatial` and takes the largest over the batch.
+fn grown(spatial: impl Fn(&mut Builder, TensorId) -> TensorId) -> Graph {
+    let mut b = Builder::new("grown", 3);
+    let x = b.input("x", 2);
+    let act = Act::Affine {
+        factor: -1.0,
+        shift: 0.5,
+    };
+    let y = b.act("turned", x, act, false);
+    let op = Op::Tensor(TensorOp::Concat { axis: 0 });
+    let y = b.node("join", op, vec![x, y], 2);
+    let y = spatial(&mut b, y);
+    over_batch(&mut b, y);
+    b.finish()
+}
+
+fn over_batch(b: &mut Builder, y: TensorId) {
+    let op = Op::Tensor(TensorOp::Reduce {
+        kind: Reduce::Max,
+        axes: vec![0],
+        keep: true,
+    });
+    let channels = b.channels(y);
+    let y = b.node("largest", op, vec![y], channels);
+    b.output(y);
+}
+
+#[test]
+fn a_batch_that_grows_inside_the_network_is_worked_out_whole() {
+    let (two, none) = ([2; 3], [0; 3]);
+    let graphs = [
+        grown(|b, y| b.conv("conv", y, Conv::k3(3))),
+        grown(|b, y| b.conv_transpose("up", y, 3, &two, true)),
+        grown(|b, y| b.max_pool("pool", y, &two, &two, &none)),
+        grown(|b, y| b.pad_edge("pad", y, &[1; 3], &[1; 3])),
+        grown(|b, y| b.upsample_nearest("grow", y, &two)),
+        grown(|b, y| b.instance_norm("norm", y, true)),
+        grown(|b, y| {
+            let y = b.conv("first", y, Conv::k3(3));
+            let y = b.act("relu", y, Act::Relu, false);
+            b.conv("second", y, Conv::k3(2))
+        }),
+    ];
+    for graph in graphs {
+        holds(&graph, 2, [4, 5, 6]);
+    }
+}
+
+#[test]
+fn channels_turned_into_the_batch_are_all_worked_out() {
+    let mut b = Builder::new("turned", 3);
+    let x = b.input("x", 2);
+    let op = Op::Tensor(TensorOp::Transpose {
+        perm: vec![1, 0, 2, 3, 4],
+    });
+    let y = b.node("turn", op, vec![x], 1);
+    let y = b.conv("conv", y, Conv::k3(3));
+    over_batch(&mut b, y);
+    holds(&b.finish(), 2, [4, 5, 6]);
 }
