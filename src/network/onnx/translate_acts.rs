@@ -11,6 +11,10 @@ pub(super) fn activation(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<
     let (Some(Some(value)), Some(act)) = (inputs.first(), act(node, inputs)) else {
         return Ok(None);
     };
+    // A constant is no map: nothing runs on it.
+    if matches!(value, Value::Known(..)) {
+        return Ok(None);
+    }
     let x = im.materialize(value.clone(), node.name)?;
     im.push_op(node, Op::Activation(act), vec![x]).map(Some)
 }

@@ -249,21 +249,40 @@ fn gemm(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
     if !present(inputs, 2) {
         return Ok(Some(made));
     }
-    if let (Some((c, name)), 1.0, 1.0) = (constant(inputs, 2), alpha, beta)
-        && bias(im, node, &made, (c, name))?
-    {
-        return Ok(Some(made));
-    }
     let Some(Some(c)) = inputs.get(2) else {
         return Ok(None);
     };
-    let c = im.materialize(c.clone(), node.name)?;
-    let c = scaled(im, node, Value::Act(c), beta)?;
+    let c = times(c, beta);
+    if let (Value::Known(c, name, _), 1.0) = (&c, alpha)
+        && bias(im, node, &made, (c, name.as_deref()))?
+    {
+        return Ok(Some(made));
+    }
+    let c = match c {
+        Value::Known(..) => c,
+        c => scaled(im, node, c, beta)?,
+    };
     let ids = vec![
         im.materialize(made, node.name)?,
         im.materialize(c, node.name)?,
     ];
     push(im, node, TensorOp::Binary(Binary::Add), ids)
+}
+
+/// A constant times a factor, worked out here: only what a run makes is scaled in a run.
+fn times(value: &Value, factor: f32) -> Value {
+    match value {
+        Value::Known(c, name, trace) if factor != 1.0 => {
+            let scaled: Vec<f32> = match &c.data {
+                Data::Floats(v) => v.iter().map(|v| v * factor).collect(),
+                Data::Ints(v) => v.iter().map(|v| *v as f32 * factor).collect(),
+            };
+            // Under a name of its own: others may read the stored values as they are.
+            let name = name.as_ref().map(|n| format!("{n} times {factor}"));
+            Value::Known(floats(scaled, c.shape.clone()).into(), name, trace.clone())
+        }
+        value => value.clone(),
+    }
 }
 
 fn scaled(im: &mut Importer<'_>, node: &Node<'_>, x: Value, factor: f32) -> Result<Value, String> {
@@ -362,7 +381,8 @@ fn reduce(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
         return Ok(None);
     };
     let rank = im.shape(x).len();
-    let none = !present(inputs, 1) && node.ints("axes").is_none_or(<[i64]>::is_empty);
+    let unnamed = constant(inputs, 1).is_some_and(|(c, _)| c.len() == 0);
+    let none = (unnamed || !present(inputs, 1)) && node.ints("axes").is_none_or(<[i64]>::is_empty);
     if none && node.int("noop_with_empty_axes", 0) != 0 {
         return Ok(Some(x.clone()));
     }
