@@ -427,6 +427,18 @@ pub struct Graph {
     /// Nodes that hold at the example's sizes only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baked: Vec<Baked>,
+    /// Sizes that a node's constants hold for, where they hold for no others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiples: Option<Multiples>,
+}
+
+/// Sizes that a node with constants of the export holds for: multiples of the total stride.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Multiples {
+    /// One number per spatial axis.
+    pub of: Vec<usize>,
+    /// The node, and what of it.
+    pub because: Baked,
 }
 
 /// A node into which the size of an export is baked.

@@ -33,6 +33,7 @@ mod reach;
 mod reach_tests;
 pub mod shapes;
 pub mod size;
+mod size_refusals;
 mod state;
 mod stride;
 pub mod tensor_op;
@@ -228,15 +229,16 @@ fn open_file(model: &str, path: &Path, choice: &Choice) -> Result<Model, Network
             path: path.to_path_buf(),
         });
     } else {
-        let (graph, weights, fixed) = onnx::open_sized(path)?;
-        let proposed = proposal::of(&graph, fixed.as_deref());
+        let file = onnx::open_sized(path)?;
+        let proposed = proposal::of(&file.graph, file.fixed.as_deref());
         Model {
-            graph,
+            graph: file.graph,
             manifest: proposed.manifest,
-            weights: Some(weights),
+            weights: Some(file.weights),
             about: About {
                 kind: "ONNX".to_owned(),
                 manifest: ManifestSource::Proposed,
+                notes: file.notes,
                 reasons: proposed.reasons,
                 ..About::default()
             },

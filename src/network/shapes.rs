@@ -1,8 +1,8 @@
 //! Shape inference: what every tensor measures for a given input size, with checked arithmetic; errors name the node.
 
 use super::error::NetworkError;
-use super::graph::{Graph, Node, Op, TensorId, TensorKind};
-use super::stride;
+use super::graph::{Graph, Node, Op, PadMode, TensorId, TensorKind};
+use super::size_refusals::{explain, refuse_baked, refuse_uneven};
 use super::tensor_shapes;
 
 /// Most elements a single tensor may have here: far past any card, far below an overflow of bytes in 64 bits.
@@ -53,6 +53,7 @@ pub fn infer(
         elements(shape).map_err(bad_roi)?;
     }
     refuse_baked(graph, spatial, batch)?;
+    refuse_uneven(graph, spatial, batch)?;
     for node in &graph.nodes {
         let failed = |reason: String| explain(graph, node, (spatial, batch), &reason);
         refuse_constant(graph, node).map_err(failed)?;
@@ -76,95 +77,6 @@ pub fn infer(
         }
     }
     Ok(shapes)
-}
-
-/// Refuses sizes other than the example's when the size of the export is baked in somewhere.
-fn refuse_baked(graph: &Graph, spatial: &[usize], batch: usize) -> Result<(), NetworkError> {
-    let Some(baked) = graph.baked.first() else {
-        return Ok(());
-    };
-    if graph.example == [&[batch], spatial].concat() {
-        return Ok(());
-    }
-    let (known, space) = graph.example.split_first().unwrap_or((&1, &[]));
-    let also = match graph.baked.len() {
-        1 => String::new(),
-        n => format!(" ({} more nodes likewise)", n - 1),
-    };
-    Err(NetworkError::Shape {
-        node: baked.node.clone(),
-        op: baked.op.clone(),
-        reason: format!(
-            "{}{also}, so the network runs at {} with batch {known} alone, found {} with batch {batch}; export it at that size or with dynamic axes",
-            baked.reason,
-            text(space),
-            text(spatial),
-        ),
-    })
-}
-
-/// Why a node does not work out: a size that the total stride does not divide, a constant made for another size, or itself.
-fn explain(
-    graph: &Graph,
-    node: &Node,
-    (spatial, batch): (&[usize], usize),
-    reason: &str,
-) -> NetworkError {
-    // Strides are told from the shapes at the example's size: where those fail, nothing can be said of others.
-    let at_example = graph.example == [&[batch], spatial].concat();
-    let uneven = (!at_example)
-        .then(|| {
-            stride::of(graph)
-                .and_then(|s| stride::total(graph, &s))
-                .ok()
-        })
-        .flatten()
-        .filter(|total| spatial.iter().zip(total).any(|(d, t)| d % t != 0));
-    if let Some(total) = uneven {
-        let round = |up: usize| -> Vec<usize> {
-            let pairs = spatial.iter().zip(&total);
-            pairs
-                .map(|(d, t)| ((d + up * (t - 1)) / t).max(1) * t)
-                .collect()
-        };
-        let fits = |s: &Vec<usize>| *s != spatial && infer(graph, s, batch).is_ok();
-        let mut near: Vec<Vec<usize>> = [round(0), round(1)].into_iter().filter(fits).collect();
-        near.dedup();
-        if !near.is_empty() {
-            let near: Vec<String> = near.iter().map(|s| text(s)).collect();
-            return NetworkError::Roi {
-                network: graph.name.clone(),
-                found: text(spatial),
-                reason: format!(
-                    "sizes must be multiples of its total stride {}; the next that it takes: {} (at the node \"{}\" ({}) {reason})",
-                    text(&total),
-                    near.join(" and "),
-                    node.name,
-                    node.op.kind(),
-                ),
-            };
-        }
-    }
-    let constants: Vec<String> = node
-        .inputs
-        .iter()
-        .filter(|id| matches!(node.op, Op::Tensor(_)) && graph.is_weight(**id))
-        .filter_map(|id| graph.tensor(*id).map(|t| format!("\"{}\"", t.name)))
-        .collect();
-    let baked = match (graph.example.split_first(), constants.as_slice()) {
-        (Some((_, space)), [_, ..]) => format!(
-            "; the constant {} was made for an input of {}, found {}",
-            constants.join(", "),
-            text(space),
-            text(spatial)
-        ),
-        _ => String::new(),
-    };
-    NetworkError::Shape {
-        node: node.name.clone(),
-        op: node.op.kind().to_owned(),
-        reason: format!("{reason}{baked}"),
-    }
 }
 
 /// Elements of a shape, or a sentence when there are too many.
@@ -300,7 +212,13 @@ pub(super) fn node_shapes(
                 .collect();
             shape(n, channels, &scaled.ok_or("the size overflows")?)
         }
-        Op::Pad { begin, end, .. } => shape(n, channels, &pad(space, begin, end)?),
+        Op::Pad { begin, end, mode } => {
+            if *mode == PadMode::Reflect {
+                let amounts = begin.iter().zip(end).map(|(b, e)| *b.max(e));
+                reflects(space, amounts)?;
+            }
+            shape(n, channels, &pad(space, begin, end)?)
+        }
         Op::Concat => joined(x, &inputs)?,
         Op::Activation(_) | Op::Add | Op::Mul | Op::Tensor(_) | Op::Other { .. } => Vec::new(),
     };
@@ -459,6 +377,21 @@ fn pad(space: &[usize], begin: &[usize], end: &[usize]) -> Result<Vec<usize>, St
         .map(|(d, p)| d.checked_add(*p))
         .collect();
     ended.ok_or_else(|| "the padded size overflows".to_owned())
+}
+
+/// Refuses to reflect more voxels than lie behind an axis' border.
+pub(super) fn reflects(
+    shape: &[usize],
+    amounts: impl Iterator<Item = usize>,
+) -> Result<(), String> {
+    match shape.iter().zip(amounts).find(|(d, most)| most >= *d) {
+        Some((d, most)) if most > 0 => Err(format!(
+            "it reflects {most} voxels of an axis of {d} (of {}), which has {} to reflect",
+            text(shape),
+            d.saturating_sub(1)
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn slide(

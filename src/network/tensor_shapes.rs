@@ -1,6 +1,7 @@
 //! Shapes and arithmetic of the operations on tensors of any rank.
 
-use super::shapes::text;
+use super::graph::PadMode;
+use super::shapes::{reflects, text};
 use super::size::Size;
 use super::tensor_op::{Cut, ResizeTo, TensorOp};
 
@@ -35,7 +36,14 @@ pub(super) fn made(
             Ok(out)
         }
         TensorOp::Concat { axis } => joined(inputs, *axis),
-        TensorOp::Pad { begin, end, .. } => padded(x, &sizes(begin, all)?, &sizes(end, all)?),
+        TensorOp::Pad { begin, end, mode } => {
+            let (begin, end) = (sizes(begin, all)?, sizes(end, all)?);
+            if *mode == PadMode::Reflect {
+                let most = begin.iter().zip(&end).map(|(b, e)| *b.max(e));
+                reflects(x, most.map(|n| usize::try_from(n).unwrap_or(0)))?;
+            }
+            padded(x, &begin, &end)
+        }
         TensorOp::Expand { to } => {
             let to: Vec<usize> = whole(&sizes(to, all)?)?;
             broadcast(x, &to)

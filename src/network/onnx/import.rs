@@ -1,5 +1,6 @@
 //! From an ONNX graph to ours: walked once at a concrete size, so that shape arithmetic folds away and only real work is left.
 
+use super::checks;
 use super::constant::{Constant, Data};
 use super::fold;
 use super::fuse;
@@ -8,8 +9,9 @@ use super::shape_rules::{self, Operand};
 use super::symbolic::{self, Trace};
 use super::translate;
 use crate::network::compact;
-use crate::network::graph::{Baked, Graph, Op, TensorId, TensorKind};
+use crate::network::graph::{Baked, Graph, Multiples, Op, TensorId, TensorKind};
 use crate::network::size::Size as Length;
+use crate::network::stride;
 use crate::network::weights::Weights;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -77,6 +79,10 @@ pub(super) struct Importer<'a> {
     stored_left: usize,
     folded_left: usize,
     pub(super) unused: BTreeSet<TensorId>,
+    /// The first node whose constant sizes are read as ratios.
+    pub(super) sized: Option<Baked>,
+    /// Names of values that may be whole numbers or truth values.
+    whole: BTreeSet<&'a str>,
 }
 
 /// Input sizes for a walk: batch and spatial sizes.
@@ -103,10 +109,18 @@ pub(super) fn graph<'a>(
         mut graph,
         mut weights,
         unused,
+        sized,
         ..
     } = importer;
     compact::without(&mut graph, &mut weights, &unused);
     fuse::gelu(&mut graph, &mut weights);
+    if let Some(because) = sized {
+        let total = stride::of(&graph).and_then(|s| stride::total(&graph, &s));
+        match total {
+            Ok(of) => graph.multiples = Some(Multiples { of, because }),
+            Err(_) => graph.baked.push(because),
+        }
+    }
     Ok((graph, weights))
 }
 
@@ -172,6 +186,8 @@ impl<'a> Importer<'a> {
             stored_left: MOST_STORED,
             folded_left: MOST_FOLDED,
             unused: BTreeSet::new(),
+            sized: None,
+            whole: BTreeSet::new(),
         }
     }
 
@@ -179,6 +195,9 @@ impl<'a> Importer<'a> {
         for input in &file.inputs {
             if self.stored.contains_key(input.name) {
                 continue;
+            }
+            if !matches!(input.element, 0 | 1 | 10 | 11 | 16) {
+                self.whole.insert(input.name);
             }
             let channels = input
                 .dims
@@ -254,6 +273,7 @@ impl<'a> Importer<'a> {
                 }
             })
             .collect::<Result<Vec<_>, _>>()?;
+        checks::types(&mut self.whole, node, &inputs)?;
         if !matches!(node.domain, "" | "ai.onnx") {
             return self.planned(
                 node,
@@ -261,6 +281,7 @@ impl<'a> Importer<'a> {
                 &format!("it belongs to the foreign domain \"{}\"", node.domain),
             );
         }
+        checks::evaluates(node, &inputs)?;
         if let Some((constant, name)) = self.known(node, &inputs)? {
             self.folded_left = self
                 .folded_left

@@ -1,5 +1,6 @@
 //! Reading `.onnx` files: a small part of the format in place, with caps; nothing in a file is executed.
 
+mod checks;
 mod constant;
 mod einsum;
 mod emit;
@@ -12,6 +13,8 @@ mod shape_rules;
 mod symbolic;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_altered;
 #[cfg(test)]
 mod tests_bad;
 #[cfg(test)]
@@ -38,14 +41,22 @@ const OPEN_SIZES: [usize; 4] = [64, 96, 128, 32];
 
 /// A network with its weights from a file.
 pub(super) fn open(path: &Path) -> Result<(Graph, Weights), NetworkError> {
-    open_sized(path).map(|(graph, weights, _)| (graph, weights))
+    open_sized(path).map(|file| (file.graph, file.weights))
 }
 
-/// A graph, its weights and the spatial size that the file fixes, if it does.
-pub(super) type Sized = (Graph, Weights, Option<Vec<usize>>);
+/// What a file gives.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) graph: Graph,
+    pub(super) weights: Weights,
+    /// The spatial size that the file fixes, if it does.
+    pub(super) fixed: Option<Vec<usize>>,
+    /// What runs otherwise than the file says.
+    pub(super) notes: Vec<String>,
+}
 
 /// A network with its weights from a file, and the size at which it was exported.
-pub(super) fn open_sized(path: &Path) -> Result<Sized, NetworkError> {
+pub(super) fn open_sized(path: &Path) -> Result<Opened, NetworkError> {
     let unreadable = |source| NetworkError::Read {
         what: "network",
         source,
@@ -69,7 +80,12 @@ pub(super) fn open_sized(path: &Path) -> Result<Sized, NetworkError> {
         .file_stem()
         .map_or_else(String::new, |s| s.to_string_lossy().into_owned());
     let (graph, weights) = read(&bytes, &name, path)?;
-    Ok((graph, weights, fixed_size(&bytes)))
+    Ok(Opened {
+        graph,
+        weights,
+        fixed: fixed_size(&bytes),
+        notes: proto::model(&bytes).map_or_else(|_| Vec::new(), |m| checks::notes(&m.graph)),
+    })
 }
 
 /// The spatial size that a file fixes for its input.
@@ -99,6 +115,7 @@ pub(super) fn read(
             "its content is not an ONNX network (it has no nodes or no outputs)".to_owned(),
         ));
     }
+    checks::opset(model.opset).map_err(not_a_model)?;
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     let mut last = None;
     for size in sizes(&model.graph).map_err(not_a_model)? {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::network::{facts, shapes};
 
-fn varint(mut v: u64) -> Vec<u8> {
+pub(super) fn varint(mut v: u64) -> Vec<u8> {
     let mut out = Vec::new();
     while v >= 128 {
         out.push(u8::try_from(v & 127).unwrap() | 128);
@@ -13,11 +13,11 @@ fn varint(mut v: u64) -> Vec<u8> {
     out
 }
 
-fn int(field: u64, v: i64) -> Vec<u8> {
+pub(super) fn int(field: u64, v: i64) -> Vec<u8> {
     [varint(field << 3), varint(v.cast_unsigned())].concat()
 }
 
-fn bytes(field: u64, content: &[u8]) -> Vec<u8> {
+pub(super) fn bytes(field: u64, content: &[u8]) -> Vec<u8> {
     [
         varint((field << 3) | 2),
         varint(content.len() as u64),
@@ -31,7 +31,7 @@ pub(super) fn node(op: &str, name: &str, inputs: &[&str], outputs: &[&str]) -> V
 }
 
 /// A node with whole numbers as attributes.
-fn node_with(
+pub(super) fn node_with(
     op: &str,
     name: &str,
     (inputs, outputs): (&[&str], &[&str]),
@@ -84,14 +84,18 @@ pub(super) fn value(field: u64, name: &str, dims: &[i64]) -> Vec<u8> {
 }
 
 /// A dimension without a size.
-const OPEN: i64 = i64::MIN;
+pub(super) const OPEN: i64 = i64::MIN;
 
 pub(super) fn model(parts: &[Vec<u8>]) -> Vec<u8> {
-    let opset = bytes(8, &int(2, 17));
+    model_of(parts, 17)
+}
+
+pub(super) fn model_of(parts: &[Vec<u8>], opset: i64) -> Vec<u8> {
+    let opset = bytes(8, &int(2, opset));
     [bytes(7, &parts.concat()), opset].concat()
 }
 
-fn refusal(parts: &[Vec<u8>]) -> String {
+pub(super) fn refusal(parts: &[Vec<u8>]) -> String {
     let started = std::time::Instant::now();
     let error = read(&model(parts), "bad", Path::new("bad.onnx"))
         .unwrap_err()

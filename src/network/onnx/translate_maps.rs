@@ -5,7 +5,7 @@ use super::proto::Node;
 use super::symbolic::Trace;
 use super::translate::{Inputs, One, constant, pads, present, sizes, spatial_input};
 use super::translate_tensor;
-use crate::network::graph::{Op, PadMode};
+use crate::network::graph::{Baked, Op, PadMode};
 use crate::network::size::Size;
 use crate::network::tensor_op::{Coordinates, Nearest, PoolKind, Reduce, ResizeTo, TensorOp};
 
@@ -219,14 +219,22 @@ fn target(
             .zip(shape.get(2..)?)
             .map(ratio)
             .collect();
+        let baked = (2..shape.len()).any(|axis| {
+            let varies = matches!(inputs.first(), Some(Some(x)) if !im.dim(x, axis).is_fixed());
+            varies && all.get(axis - 2).is_some_and(Size::is_fixed)
+        });
         return Some(match ratios {
-            Some(ratios) if all.iter().all(Size::is_fixed) => ResizeTo::Ratios(ratios),
+            Some(ratios) if all.iter().all(Size::is_fixed) && !(baked && im.is_open) => {
+                if baked && im.sized.is_none() {
+                    im.sized = Some(Baked {
+                        node: if node.name.is_empty() { node.op } else { node.name }.to_owned(),
+                        op: node.op.to_owned(),
+                        reason: "resizes to constants that were sizes at the export; at others they may stand for the size of another map".to_owned(),
+                    });
+                }
+                ResizeTo::Ratios(ratios)
+            }
             _ => {
-                let baked = (2..shape.len()).any(|axis| {
-                    let varies =
-                        matches!(inputs.first(), Some(Some(x)) if !im.dim(x, axis).is_fixed());
-                    varies && all.get(axis - 2).is_some_and(Size::is_fixed)
-                });
                 if baked && !im.is_open {
                     im.bake(
                         node,

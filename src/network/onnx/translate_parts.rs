@@ -105,6 +105,16 @@ pub(super) fn split(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) 
     let fixed = i64::try_from(n).map_err(|e| e.to_string())?;
     let parts = match parts {
         Some(parts) if parts.len() == n => {
+            let size = shape.get(axis).and_then(|d| i64::try_from(*d).ok());
+            let values: Option<Vec<i64>> = parts.iter().map(|p| p.value(&im.shapes)).collect();
+            if let (Some(size), Some(values)) = (size, values) {
+                let sum = values.iter().try_fold(0i64, |n, v| n.checked_add(*v));
+                if values.iter().any(|v| *v < 0) || sum != Some(size) {
+                    return Err(format!(
+                        "its parts {values:?} do not add up to the {size} of axis {axis}"
+                    ));
+                }
+            }
             if !im.is_open && !whole.is_fixed() && parts.iter().all(Size::is_fixed) {
                 im.bake(
                     node,

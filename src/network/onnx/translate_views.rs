@@ -368,7 +368,9 @@ pub(super) fn alias(im: &Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> O
     let value = inputs.first()?.as_ref()?;
     // A cast between float types is not arithmetic of ours: everything is f32.
     let same = node.op != "Cast" || matches!(node.int("to", 1), 1 | 10 | 11 | 16);
-    let mask = node.outputs.get(1).is_some_and(|o| im.is_read(o));
+    let trains =
+        node.op == "Dropout" && matches!(inputs.get(2), Some(Some(Value::Act(_) | Value::View(_))));
+    let mask = trains || node.outputs.get(1).is_some_and(|o| im.is_read(o));
     (same && !mask && !matches!(value, Value::Known(..))).then(|| value.clone())
 }
 
