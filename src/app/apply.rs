@@ -97,6 +97,14 @@ impl State {
                 self.view.taking_picture = false;
                 Vec::new()
             }
+            C::NoDialog => {
+                self.say(
+                    Severity::Warning,
+                    "No file dialog opens here",
+                    "install xdg-desktop-portal or zenity; until then drop the folder or file on the window, or start as voxfit open FOLDER",
+                );
+                Vec::new()
+            }
             C::CloseStudy => {
                 self.close_study();
                 Vec::new()

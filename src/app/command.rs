@@ -87,6 +87,8 @@ commands! {
     ScreenshotTo(PathBuf),
     /// The picture of the window is there: show names again if the settings say so.
     PictureTaken,
+    /// No file dialog opens on this machine: say what to do instead.
+    NoDialog,
     /// Close the study, keep the plan.
     CloseStudy,
     /// Leave the program.

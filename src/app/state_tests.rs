@@ -384,6 +384,17 @@ fn a_picture_masks_names_without_touching_the_settings() {
 }
 
 #[test]
+fn a_file_dialog_that_does_not_open_is_said_in_the_window_with_what_to_do() {
+    let mut s = fresh();
+    s.dispatch(Command::NoDialog);
+    let said = &s.messages.last().unwrap().detail;
+    assert!(
+        said.contains("drop") && said.contains("voxfit open"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_result_of_another_network_is_stale() {
     let mut s = with_phantom();
     s.dispatch(Command::SetLayout(Layout::Aligned));

@@ -3,6 +3,7 @@
 use super::args::{BenchArgs, BenchVerb};
 use super::failure::{DATA, Failure};
 use super::output::{self, Align};
+use super::progress;
 use crate::geometry::Extent;
 use crate::jobs::Control;
 use crate::memory::budget::BudgetRequest;
@@ -16,8 +17,12 @@ use std::time::Instant;
 pub(super) fn run(args: &BenchArgs, json: bool) -> Result<u8, Failure> {
     let repeat = args.repeat.max(1);
     let rows = match &args.what {
-        BenchVerb::Load { path, series } => load(path, series.as_deref(), repeat)?,
-        BenchVerb::Plan { model, roi_size } => plan(model, *roi_size, repeat)?,
+        BenchVerb::Load { path, series } => {
+            progress::with("bench", |c| load(path, series.as_deref(), repeat, c))?
+        }
+        BenchVerb::Plan { model, roi_size } => {
+            progress::with("bench", |c| plan(model, *roi_size, repeat, c))?
+        }
     };
     if json {
         output::print_json(
@@ -57,12 +62,17 @@ fn ms(since: Instant) -> f64 {
 }
 
 /// Opening a folder: headers, first slice decoded, whole volume in memory. Times count from the opening of the folder.
-fn load(path: &Path, uid: Option<&str>, repeat: usize) -> Result<Vec<Row>, Failure> {
+fn load(
+    path: &Path,
+    uid: Option<&str>,
+    repeat: usize,
+    cancel: &Control,
+) -> Result<Vec<Row>, Failure> {
     let mut best = [f64::INFINITY; 3];
     for _ in 0..repeat {
-        let control = Control::new();
+        cancel.check()?;
         let start = Instant::now();
-        let scan = series::scan(path, &control)?;
+        let scan = series::scan(path, cancel)?;
         let scanned = ms(start);
         let info = match uid {
             Some(uid) => scan.find(uid),
@@ -70,7 +80,7 @@ fn load(path: &Path, uid: Option<&str>, repeat: usize) -> Result<Vec<Row>, Failu
         }
         .ok_or_else(|| Failure::new(DATA, format!("no such series in {}", path.display())))?;
         let first = Mutex::new(None);
-        series::load(info, &control, &|_| {
+        series::load(info, cancel, &|_| {
             if let Ok(mut first) = first.lock() {
                 first.get_or_insert_with(|| ms(start));
             }
@@ -93,13 +103,14 @@ fn load(path: &Path, uid: Option<&str>, repeat: usize) -> Result<Vec<Row>, Failu
 }
 
 /// What the plan panel does on each move of a slider: schedule and arena with every part, and the same with fixes.
-fn plan(model: &str, roi: Extent, repeat: usize) -> Result<Vec<Row>, Failure> {
+fn plan(model: &str, roi: Extent, repeat: usize, cancel: &Control) -> Result<Vec<Row>, Failure> {
     let model = network::open(model, None, None)?;
     let planner = Planner::new(&model.graph);
     let mut request = BudgetRequest::new(&model.graph, roi);
     request.axes = model.manifest.input.axes;
     let mut best = [f64::INFINITY; 2];
     for _ in 0..repeat {
+        cancel.check()?;
         let start = Instant::now();
         planner.sketch(&request)?;
         let sketched = ms(start);

@@ -26,6 +26,7 @@ pub(super) fn run(args: &DemoArgs, json: bool) -> Result<u8, Failure> {
         .as_deref()
         .unwrap_or_else(|| Path::new("voxfit-demo"));
     let start = Instant::now();
+    super::paths::not_among_slices("--out", out)?;
     super::forward::make_folder(out)?;
     let mut state = State::new(SettingsDir::none(), Waker::default());
     progress::with("demo", |c| play(&mut state, c))?;

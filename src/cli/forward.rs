@@ -112,7 +112,12 @@ fn check_paths(args: &ForwardArgs, n_outputs: usize) -> Result<(), Failure> {
         .into_iter()
         .filter_map(|(w, p)| Some((w, p?)))
         .collect();
-    super::paths::distinct(&outputs, &inputs)
+    super::paths::distinct(&outputs, &inputs)?;
+    super::paths::not_among_slices("--out", &args.out)?;
+    for file in &files {
+        super::paths::spares_others("--out", file, &[".npy"])?;
+    }
+    Ok(())
 }
 
 /// The engine of this name. `auto` takes CUDA only where it can run a network.

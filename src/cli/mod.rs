@@ -85,7 +85,6 @@ fn dispatch(verb: Verb, json: bool) -> Result<u8, Failure> {
             | Verb::Calibrate(_)
             | Verb::Cards(_)
             | Verb::Engines
-            | Verb::Bench(_)
     );
     if !answers_at_once {
         progress::listen();

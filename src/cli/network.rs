@@ -24,7 +24,7 @@ pub(super) fn run(args: &NetworkArgs, json: bool) -> Result<u8, Failure> {
     let name = args.model.as_deref().unwrap_or_default();
     let model = network::open_choice(name, &args.files.choice())?;
     if args.print_manifest {
-        output::say(model.manifest_text()?.trim_end());
+        output::say_lines(model.manifest_text()?.trim_end());
         return Ok(0);
     }
     let facts = facts::of(&model.graph)?;

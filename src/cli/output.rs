@@ -2,6 +2,7 @@
 
 use super::failure::WRITE;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -34,20 +35,54 @@ pub(super) fn finish(code: ExitCode) -> ExitCode {
 
 /// One line to stdout.
 pub(super) fn say(line: &str) {
-    if let Err(e) = writeln!(std::io::stdout().lock(), "{line}") {
+    print(&shown(line));
+}
+
+/// Several lines to stdout.
+pub(super) fn say_lines(text: &str) {
+    text.lines().for_each(say);
+}
+
+fn print(text: &str) {
+    if let Err(e) = writeln!(std::io::stdout().lock(), "{text}") {
         lost(&e);
     }
 }
 
 /// One line to stderr.
 pub(super) fn warn(line: &str) {
-    let _closed = writeln!(std::io::stderr().lock(), "{line}");
+    let _closed = writeln!(std::io::stderr().lock(), "{}", shown(line));
+}
+
+/// Several lines to stderr.
+pub(super) fn warn_lines(text: &str) {
+    text.lines().for_each(warn);
+}
+
+/// A line as it is safe on a terminal: names and texts from files may hold what moves the cursor or turns the writing round.
+fn shown(line: &str) -> Cow<'_, str> {
+    let acts = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !line.contains(acts) {
+        return Cow::Borrowed(line);
+    }
+    let mut out = String::new();
+    for c in line.chars() {
+        if acts(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// One object to stdout.
 pub(super) fn print_json(value: &impl Serialize) {
     match serde_json::to_string_pretty(value) {
-        Ok(text) => say(&text),
+        Ok(text) => print(&text),
         Err(e) => warn(&format!(
             "voxfit: the answer could not be written as JSON: {e}"
         )),
@@ -118,6 +153,15 @@ pub(super) fn sizes(shape: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_from_a_file_moves_no_cursor_and_ends_no_line() {
+        let bad = "a\u{1b}[2J\nb\u{202e}c\u{9b}";
+        assert_eq!(shown(bad), "a\\u{1b}[2J\\u{a}b\\u{202e}c\\u{9b}");
+        for good in ["", "voxfit: M\u{fc}ller \u{2212}1.5 \u{2014}"] {
+            assert!(matches!(shown(good), Cow::Borrowed(s) if s == good));
+        }
+    }
 
     #[test]
     fn a_cell_wider_than_any_screen_is_padded_and_not_a_crash() {

@@ -147,6 +147,13 @@ pub(super) fn run(args: &ParityArgs, json: bool) -> Result<u8, Failure> {
         .filter_map(|(w, p)| Some((w, p.as_deref()?)))
         .collect();
     super::paths::distinct(&outputs, &inputs)?;
+    for &(word, path) in &outputs {
+        let endings: &[&str] = match word {
+            "--report" => &[".html", ".htm"],
+            _ => &[".json", ".csv"],
+        };
+        super::paths::spares_others(word, path, endings)?;
+    }
     for (_, path) in &outputs {
         check_writable("the report or the findings", path)?;
     }

@@ -1,6 +1,7 @@
 //! Outputs that would overwrite what they are made from, refused before anything runs.
 
 use super::failure::{Failure, USAGE};
+use crate::app::files;
 use crate::study::{Opened, StudyKind};
 use std::path::{Path, PathBuf};
 
@@ -75,9 +76,72 @@ pub(super) fn distinct(outputs: &[(&str, &Path)], inputs: &[(&str, &Path)]) -> R
     Ok(())
 }
 
+/// Refuses an output whose place is taken by a file of another kind, which is not Voxfit's to replace. An empty file holds nothing.
+pub(super) fn spares_others(word: &str, path: &Path, endings: &[&str]) -> Result<(), Failure> {
+    let holds = path.metadata().is_ok_and(|m| m.is_file() && m.len() > 0);
+    let name = path.to_string_lossy().to_lowercase();
+    let what = if files::is_dicom(path) {
+        "a DICOM file".to_owned()
+    } else if holds && !endings.iter().any(|e| name.ends_with(e)) {
+        format!(
+            "a file that is there and does not end in {}",
+            endings.join(" or ")
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(
+        USAGE,
+        format!(
+            "{word} would replace {what}; give it another path: {}",
+            path.display()
+        ),
+    ))
+}
+
+/// Refuses to write into a folder of DICOM files.
+pub(super) fn not_among_slices(word: &str, folder: &Path) -> Result<(), Failure> {
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let Some(slice) = files::dicom_in(folder) else {
+        return Ok(());
+    };
+    Err(Failure::new(
+        USAGE,
+        format!(
+            "{word} would write among DICOM files ({}); name a folder without any: {}",
+            slice.file_name().unwrap_or_default().to_string_lossy(),
+            folder.display()
+        ),
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_another_kind_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let check = |name: &str| spares_others("--out", &at(name), &[".json"]);
+        for name in ["r.json", "notes.txt", "s.dcm"] {
+            assert!(check(name).is_ok(), "{name} is not there yet");
+        }
+        assert!(not_among_slices("--out", folder.path()).is_ok());
+        std::fs::write(at("r.json"), "{}").unwrap();
+        std::fs::write(at("notes.txt"), "mine").unwrap();
+        std::fs::write(at("empty.txt"), "").unwrap();
+        assert!(check("r.json").is_ok() && check("empty.txt").is_ok());
+        assert!(check("notes.txt").is_err());
+        std::fs::write(at("s.dcm"), "x").unwrap();
+        std::fs::write(at("r.json"), [&[0; 128][..], b"DICM"].concat()).unwrap();
+        assert!(check("s.dcm").is_err() && check("r.json").is_err());
+        assert!(not_among_slices("--out", folder.path()).is_err());
+    }
 
     #[test]
     fn an_output_that_is_an_input_by_a_hard_link_is_refused() {

@@ -15,6 +15,7 @@ pub(super) fn run(args: &ReportArgs, json: bool) -> Result<u8, Failure> {
         .map(|p| ("an input", p.as_path()))
         .collect();
     super::paths::distinct(&[("--out", &args.out)], &inputs)?;
+    super::paths::spares_others("--out", &args.out, &[".html", ".htm"])?;
     crate::exchange::result::check_writable("report", &args.out)?;
     let mut state = State::new(SettingsDir::none(), Waker::default());
     progress::with("report", |control| {

@@ -128,7 +128,15 @@ fn check_paths(args: &RunArgs) -> Result<(), Failure> {
     inputs.extend(read.into_iter().filter_map(|(w, p)| Some((w, p?))));
     let beside = network::manifest_beside(&args.model);
     inputs.push(("the manifest", &beside));
-    super::paths::distinct(&outputs, &inputs)
+    super::paths::distinct(&outputs, &inputs)?;
+    super::paths::spares_others("--out", &args.out, &[".json"])?;
+    if let Some(labels) = &args.labels {
+        super::paths::spares_others("--labels", labels, &[".nii", ".nii.gz"])?;
+    }
+    match &args.keep_outputs {
+        Some(folder) => super::paths::not_among_slices("--keep-outputs", folder),
+        None => Ok(()),
+    }
 }
 
 /// Shows a manifest that nobody wrote; refuses to take its windows unless they were chosen or it was accepted.
@@ -141,9 +149,10 @@ fn accepted(args: &RunArgs, model: &Model) -> Result<(), Failure> {
     }
     let text = model.manifest_text()?;
     output::warn(&format!(
-        "{} has no manifest of its own that says all; this one is proposed:\n\n{text}",
+        "{} has no manifest of its own that says all; this one is proposed:",
         model.graph.name
     ));
+    output::warn_lines(&format!("\n{text}"));
     let chosen = args.accept_manifest || args.choice.roi_size.is_some() || args.plan.is_some();
     if chosen {
         return Ok(());

@@ -5,6 +5,7 @@ use super::failure::{DATA, Failure, USAGE, WRITE};
 use super::{output, progress};
 use crate::exchange::dicom_write::{SeriesText, write_series};
 use crate::exchange::{VolumeFileError, nifti};
+use crate::series::WarningCode;
 use crate::study::{self, Grid, Opened, StudyKind};
 use serde_json::json;
 use std::path::Path;
@@ -56,6 +57,22 @@ fn text(opened: &Opened) -> SeriesText {
     }
 }
 
+/// What a volume file could not say of the study that is refused.
+fn why_not_written(opened: &Opened) -> String {
+    let undecoded = WarningCode::CannotDecode.as_str();
+    let lost = opened
+        .warnings
+        .iter()
+        .any(|w| w.code == undecoded && opened.refusal.as_ref() == Some(&w.text));
+    if lost {
+        return "a volume file cannot say which of its slices are empty".to_owned();
+    }
+    format!(
+        "a volume file has one even step between slices and cannot say that this one has not{}",
+        straight_hint(opened)
+    )
+}
+
 pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
     let as_nifti = nifti::is_nifti(&args.out);
     if !as_nifti && args.out.extension().is_some() {
@@ -71,22 +88,26 @@ pub(super) fn run(args: &VolumeArgs, json: bool) -> Result<u8, Failure> {
         &[("--out", &args.out)],
         &[("the study", Path::new(&args.path))],
     )?;
+    if as_nifti {
+        super::paths::spares_others("--out", &args.out, &[".nii", ".nii.gz"])?;
+        let folder = args.out.parent().unwrap_or_else(|| Path::new("."));
+        super::paths::not_among_slices("--out", folder)?;
+    }
     let opened = progress::with("slices", |c| {
         let grid = grid(args.straight_grid);
         study::open_as(&args.path, args.series.as_deref(), grid, c)
     })?;
     super::paths::spares_slices(&[("--out", &args.out)], &opened)?;
     for w in &opened.warnings {
-        output::warn(&w.text);
+        if opened.refusal.as_ref() != Some(&w.text) {
+            output::warn(&w.text);
+        }
     }
     if let Some(reason) = &opened.refusal {
+        let why = why_not_written(&opened);
         return Err(Failure::new(
             DATA,
-            format!(
-                "not written: {reason}; a volume file has one even step between slices and cannot say that this one has not{}: {}",
-                straight_hint(&opened),
-                args.path
-            ),
+            format!("not written: {reason}; {why}: {}", args.path),
         ));
     }
     if as_nifti {

@@ -15,7 +15,10 @@ enum Place {
 impl Place {
     fn open(path: &Path) -> Result<Self> {
         if path.is_dir() {
-            return Err(ErrorKind::IsADirectory.into());
+            return Err(Error::new(
+                ErrorKind::IsADirectory,
+                "it is a folder; give the name of a file",
+            ));
         }
         if is_named_pipe(path) {
             return Err(Error::other(
@@ -27,6 +30,12 @@ impl Place {
             return Ok(Self::Device(device));
         }
         let target = followed(path);
+        if !folder(&target).exists() {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "its folder is missing; make the folder, or give another path",
+            ));
+        }
         let mut builder = tempfile::Builder::new();
         builder.prefix(".voxfit-").suffix(".part");
         #[cfg(unix)]
@@ -70,6 +79,15 @@ pub(super) fn check_writable(path: &Path) -> Result<()> {
             probe.write_all(&[0; 4096])?;
             probe.as_file().sync_all()
         }
+    }
+}
+
+/// What to do, unless the system's words are ours and say it.
+pub(super) fn advice(e: &Error, what: &'static str) -> &'static str {
+    if e.get_ref().is_some() && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) {
+        ""
+    } else {
+        what
     }
 }
 

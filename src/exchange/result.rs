@@ -1,5 +1,6 @@
 //! The result file of a run: its keys, written beside and renamed, and read back.
 
+use super::beside::advice;
 use crate::detect::{BoxSelector, Detection};
 use crate::geometry::{Affine, Extent};
 use crate::memory::Precision;
@@ -251,7 +252,7 @@ pub struct VolumeRecord {
 #[non_exhaustive]
 pub enum ResultError {
     /// The disk is full, or the path cannot be written.
-    #[error("cannot write {what} ({source}); nothing was left half-written: free space or choose a path that can be written: {}", path.display())]
+    #[error("cannot write {what} ({source}){}: {}", advice(source, "; nothing was left half-written: free space or choose a path that can be written"), path.display())]
     Write {
         /// What was being written.
         what: &'static str,

@@ -1,5 +1,6 @@
 //! What volume files share: errors, values as they come turned into int16 or float32.
 
+use super::beside::advice;
 use crate::geometry::Extent;
 use crate::volume::{Voxels, whole_i16};
 use std::io::Read;
@@ -18,7 +19,7 @@ pub enum VolumeFileError {
         source: std::io::Error,
     },
     /// The system refused to write; nothing is left behind.
-    #[error("cannot write the volume ({source}); check space and permissions of the folder: {}", path.display())]
+    #[error("cannot write the volume ({source}){}: {}", advice(source, "; check space and permissions of the folder"), path.display())]
     Write {
         /// The file.
         path: PathBuf,

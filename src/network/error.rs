@@ -124,11 +124,13 @@ pub enum NetworkError {
     },
     /// A run was asked of a network without weights.
     #[error(
-        "the network {network} has no weights, so it can be planned but not run: give --weights F.safetensors or --weights seeded:N"
+        "the network {network} has no weights, so it can be planned but not run: give --weights F.safetensors or --weights seeded:N{hint}"
     )]
     NoWeights {
         /// The network.
         network: String,
+        /// What is known of the weights that it should have, after a semicolon; else nothing.
+        hint: &'static str,
     },
 }
 

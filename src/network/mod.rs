@@ -90,6 +90,11 @@ impl Model {
             .as_ref()
             .ok_or_else(|| NetworkError::NoWeights {
                 network: self.graph.name.clone(),
+                hint: if self.about.notes.iter().any(|n| n.ends_with(bundle::SCRIPT)) {
+                    bundle::SCRIPT
+                } else {
+                    ""
+                },
             })
     }
 

@@ -195,11 +195,19 @@ const fn whole(v: f64) -> u64 {
     v as u64
 }
 
-/// A value in at most 60 characters.
+/// The mark of what an expression would give, where it is not worked out; its value is the expression's text.
+pub(super) const UNKNOWN: &str = "_unknown_";
+
+/// A value in at most 60 characters; an expression in full.
 pub(super) fn shown(value: &Value) -> String {
     let text = match value {
         Value::Array(a) if a.len() > 20 => return format!("a list of {}", a.len()),
-        Value::Object(o) => return format!("an object of {} keys", o.len()),
+        Value::Object(o) => {
+            return match o.get(UNKNOWN).and_then(Value::as_str) {
+                Some(text) => format!("the expression {text}, which is not executed"),
+                None => format!("an object of {} keys", o.len()),
+            };
+        }
         other => other.to_string(),
     };
     if text.chars().count() <= 60 {

@@ -54,11 +54,14 @@ impl Opened {
     }
 
     /// The study untouched, and told as straight; what forbids it on a straight grid still does.
+    /// Of a study that is refused the reason is enough.
     fn untouched(mut self, refusal: Option<String>) -> Self {
-        self.warnings.push(PlanWarning::new(
-            STRAIGHT_GRID,
-            "the volume lies on a straight grid already: nothing was resampled",
-        ));
+        if refusal.is_none() {
+            self.warnings.push(PlanWarning::new(
+                STRAIGHT_GRID,
+                "the volume lies on a straight grid already: nothing was resampled",
+            ));
+        }
         self.refusal = refusal;
         self
     }

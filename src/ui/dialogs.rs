@@ -4,6 +4,18 @@ use crate::app::{Command, Dialog};
 use crate::jobs::{Job, Waker, spawn};
 use eframe::egui::{self, Ui};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// No person closes a dialog as soon as this: none was shown.
+const TOO_SOON: Duration = Duration::from_millis(700);
+
+/// Whether dialogs are there even without the desktop's portal. Where that fails too, rfd only logs it and answers as if cancelled.
+fn has_dialogs() -> bool {
+    !cfg!(target_os = "linux")
+        || std::env::var_os("PATH").is_some_and(|path| {
+            std::env::split_paths(&path).any(|folder| folder.join("zenity").is_file())
+        })
+}
 
 /// The dialog that is open.
 #[derive(Default)]
@@ -20,8 +32,13 @@ impl Dialogs {
         let ctx = ctx.clone();
         let wake = Waker::new(move || ctx.request_repaint());
         self.open = spawn("dialog", wake, move |_, out| {
-            let path = ask(&dialog);
-            let _closed = out.send(path.map(|p| dialog.answer(p)));
+            let asked = Instant::now();
+            let answer = match ask(&dialog) {
+                Some(path) => Some(dialog.answer(path)),
+                None if asked.elapsed() < TOO_SOON && !has_dialogs() => Some(Command::NoDialog),
+                None => None,
+            };
+            let _closed = out.send(answer);
         })
         .ok();
     }

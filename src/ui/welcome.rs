@@ -145,7 +145,7 @@ fn ways(ui: &mut Ui, area: Rect, cx: &mut Cx<'_>) {
     };
     let open = Way {
         title: "Open a folder",
-        lines: "DICOM, NIfTI or MHD. The first slice shows at once.",
+        lines: "DICOM, NIfTI, MHD or .npy. The first slice shows at once.",
         icon: folder,
         primary: true,
     };
@@ -167,7 +167,7 @@ fn ways(ui: &mut Ui, area: Rect, cx: &mut Cx<'_>) {
     );
     let demo = Way {
         title: "Try the demo",
-        lines: "A chest phantom and a small network. About a minute on this CPU.",
+        lines: "A chest phantom and a small network. Seconds on this CPU.",
         icon: windows,
         primary: false,
     };

@@ -56,6 +56,59 @@ fn an_output_never_overwrites_what_it_is_made_from() {
 }
 
 #[test]
+fn an_output_never_replaces_a_slice_of_another_study() {
+    let (_dir, at) = folder();
+    let study = at("other");
+    let o = voxfit(&["volume", "phantom:24x20x4", "--out", &study]);
+    assert_eq!(code(&o), 0, "{}", errors(&o));
+    let slice = at("other/IM0003.dcm");
+    let before = std::fs::read(&slice).unwrap();
+    let phantom = "phantom:24x20x16";
+    let run = ["run", phantom, "preset:demo", "--out"];
+    refused(&[&run[..], &[slice.as_str()]].concat(), 2, "a DICOM file");
+    let plan = at("p.json");
+    refused(&["report", &plan, "--out", &slice], 2, "a DICOM file");
+    let result = at("r.json");
+    let kept = [&run[..], &[result.as_str(), "--keep-outputs", &study]].concat();
+    refused(&kept, 2, "among DICOM files");
+    refused(
+        &["demo", "--headless", "--out", &study],
+        2,
+        "among DICOM files",
+    );
+    let among = at("other/IM0002.nii.gz");
+    refused(
+        &["volume", phantom, "--out", &among],
+        2,
+        "among DICOM files",
+    );
+    assert_eq!(std::fs::read(&slice).unwrap(), before);
+    assert_eq!(std::fs::read_dir(&study).unwrap().count(), 4);
+}
+
+#[test]
+fn a_slice_that_cannot_be_decoded_is_the_reason_once_and_not_the_step() {
+    let (_dir, at) = folder();
+    let study = at("s");
+    let o = voxfit(&["volume", "phantom:24x20x4", "--out", &study]);
+    assert_eq!(code(&o), 0, "{}", errors(&o));
+    let slice = at("s/IM0003.dcm");
+    let bytes = std::fs::read(&slice).unwrap();
+    std::fs::write(&slice, &bytes[..bytes.len() - 40]).unwrap();
+    let out = at("v.nii");
+    for more in [&[][..], &["--straight-grid"]] {
+        let o = voxfit(&[&["volume", &study, "--out", &out][..], more].concat());
+        assert_eq!(code(&o), 65, "{}", errors(&o));
+        let said = errors(&o);
+        assert_eq!(said.matches("cannot be decoded").count(), 1, "{said}");
+        for wrong in ["even step", "nothing was resampled"] {
+            assert!(!said.contains(wrong), "{said}");
+        }
+        assert!(!Path::new(&out).exists());
+    }
+}
+
+#[test]
 fn a_million_windows_are_listed_shortly_and_not_a_crash() {
     let o = voxfit(&[
         "windows",
@@ -147,6 +200,8 @@ fn the_folder_that_is_missing_is_named_and_not_a_temporary_file() {
         assert_eq!(code(&o), 74, "{}", errors(&o));
         assert!(errors(&o).contains(out), "{}", errors(&o));
         assert!(!errors(&o).contains(".voxfit-"), "{}", errors(&o));
+        assert!(errors(&o).contains("folder is missing"), "{}", errors(&o));
+        assert!(!errors(&o).contains("space"), "{}", errors(&o));
     }
 }
 

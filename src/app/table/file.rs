@@ -183,6 +183,13 @@ pub(super) fn save() -> Vec<CommandInfo> {
         )
         .palette_only()
         .when(why::no_picture),
+        now(
+            M,
+            Command::NoDialog,
+            "Open without a file dialog",
+            "Says how, on a machine whose dialogs do not open.",
+        )
+        .palette_only(),
         now(M, Command::CloseStudy, "Close study", "Keeps the plan.").when(why::no_study),
         now(M, Command::Quit, "Quit", "Leaves the program.").key(Chord::ctrl(c('Q'))),
     ]

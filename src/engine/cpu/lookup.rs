@@ -82,6 +82,7 @@ impl Preparing<'_> {
             None => Err(EngineError::Network(
                 crate::network::NetworkError::NoWeights {
                     network: self.graph.name.clone(),
+                    hint: "",
                 },
             )),
         }

@@ -204,6 +204,9 @@ fn version(metadata: Option<&Value>) -> Option<(u32, u32)> {
     Some((next()?, next()?))
 }
 
+/// What to do about weights that are only in a program; ends a note.
+pub(super) const SCRIPT: &str = "; the TorchScript file in it is a program: export it to ONNX with torch.onnx.export, or save its state_dict()";
+
 /// The network from its definition with weights from a checkpoint; else the ONNX file that lies in the bundle.
 fn fill(
     folder: &Path,
@@ -227,9 +230,7 @@ fn fill(
     }
     let graph = made.map_err(|reason| source.refuse(reason))?;
     let Some(file) = stored else {
-        let script = found(folder, &["ts"]).map_or("", |_| {
-            "; the TorchScript file in it is a program: export it to ONNX with torch.onnx.export, or save its state_dict()"
-        });
+        let script = found(folder, &["ts"]).map_or("", |_| SCRIPT);
         notes.push(format!("the bundle has no weights that can be read (models/model.pt, .pth, .safetensors or .onnx): it can be planned, not run{script}"));
         return Ok((graph, None));
     };

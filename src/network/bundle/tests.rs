@@ -463,4 +463,13 @@ fn a_bundle_with_only_a_program_says_how_to_export_it() {
             .iter()
             .any(|n| n.contains("TorchScript") && n.contains("torch.onnx.export"))
     );
+    let asked = model.weights().unwrap_err().to_string();
+    assert!(asked.contains("TorchScript") && asked.contains("torch.onnx.export"));
+}
+
+#[test]
+fn an_expression_that_is_not_executed_is_named_where_a_value_is_wrong() {
+    let text = values::unknown("$import torch");
+    let said = crate::network::tree::shown(&text);
+    assert_eq!(said, "the expression $import torch, which is not executed");
 }

@@ -4,8 +4,7 @@ use super::expression::{MOST_ENTRIES, MOST_TEXT};
 use super::yaml::count;
 use serde_json::{Number, Value, json};
 
-/// The mark of what is not known; its value is the text.
-pub(super) const UNKNOWN: &str = "_unknown_";
+pub(super) use crate::network::tree::UNKNOWN;
 
 /// A value that stands for an expression that is not worked out.
 pub(super) fn unknown(text: &str) -> Value {
