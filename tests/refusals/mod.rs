@@ -86,6 +86,20 @@ fn an_output_never_replaces_a_slice_of_another_study() {
     assert_eq!(std::fs::read_dir(&study).unwrap().count(), 4);
 }
 
+/// A slice in explicit little endian with bytes that are no RLE in place of its pixels.
+fn with_damaged_rle(slice: &[u8]) -> Vec<u8> {
+    let find = |what: &[u8]| slice.windows(what.len()).rposition(|w| w == what).unwrap();
+    let mut out = slice[..find(b"\xe0\x7f\x10\x00OW")].to_vec();
+    let syntax = b"1.2.840.10008.1.2.1\0";
+    let at = out.windows(20).position(|w| w == syntax).unwrap();
+    out[at + 18] = b'5';
+    out.extend(b"\xe0\x7f\x10\x00OB\0\0\xff\xff\xff\xff");
+    out.extend(b"\xfe\xff\x00\xe0\0\0\0\0\xfe\xff\x00\xe0\x40\0\0\0");
+    out.extend([0xab; 64]);
+    out.extend(b"\xfe\xff\xdd\xe0\0\0\0\0");
+    out
+}
+
 #[test]
 fn a_slice_that_cannot_be_decoded_is_the_reason_once_and_not_the_step() {
     let (_dir, at) = folder();
@@ -94,7 +108,7 @@ fn a_slice_that_cannot_be_decoded_is_the_reason_once_and_not_the_step() {
     assert_eq!(code(&o), 0, "{}", errors(&o));
     let slice = at("s/IM0003.dcm");
     let bytes = std::fs::read(&slice).unwrap();
-    std::fs::write(&slice, &bytes[..bytes.len() - 40]).unwrap();
+    std::fs::write(&slice, with_damaged_rle(&bytes)).unwrap();
     let out = at("v.nii");
     for more in [&[][..], &["--straight-grid"]] {
         let o = voxfit(&[&["volume", &study, "--out", &out][..], more].concat());
