@@ -176,7 +176,6 @@ fn geometry(item: &SeriesItem, volume: Option<&VolumeState>) -> Section {
 
 fn tilt(item: &SeriesItem) -> String {
     match item.details.tilt_degrees {
-        None if item.details.slices.is_empty() => "none: a straight grid".to_owned(),
         None => "unknown".to_owned(),
         Some([down, side]) if down == 0.0 && side == 0.0 => "none: a straight grid".to_owned(),
         Some([down, side]) => format!(

@@ -220,10 +220,7 @@ fn print_knobs(e: &Elasticities) {
     let layers: Vec<String> = e
         .depth
         .iter()
-        .map(|d| {
-            let size: Vec<String> = d.spatial.iter().map(usize::to_string).collect();
-            format!("{} at {}", d.bytes, size.join("x"))
-        })
+        .map(|d| format!("{} at {}", d.bytes, output::sizes(&d.spatial)))
         .collect();
     if !layers.is_empty() {
         output::say(&format!("one layer more takes {}", layers.join(", ")));

@@ -141,6 +141,14 @@ pub(super) fn number(value: Option<f64>, decimals: usize) -> String {
     )
 }
 
+/// A figure, readable also where it is tiny.
+pub(super) fn small(v: Option<f64>) -> String {
+    match v {
+        Some(v) if v != 0.0 && v.abs() < 1e-3 => format!("{v:.1e}").replace('-', "\u{2212}"),
+        v => number(v, 4),
+    }
+}
+
 /// Sizes joined as people write them: `512x512x64`.
 pub(super) fn sizes(shape: &[usize]) -> String {
     shape

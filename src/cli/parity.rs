@@ -157,7 +157,18 @@ pub(super) fn run(args: &ParityArgs, json: bool) -> Result<u8, Failure> {
     for (_, path) in &outputs {
         check_writable("the report or the findings", path)?;
     }
+    let files = &args.files;
+    let named = [&files.weights, &files.configuration, &files.fold];
+    if args.model.is_none() && (files.manifest.is_some() || named.iter().any(|o| o.is_some())) {
+        return Err(Failure::new(
+            USAGE,
+            "--manifest, --weights, --configuration and --fold are those of --model; name it, or leave them out",
+        ));
+    }
     if let Some(folder) = &args.baseline {
+        if let Some(keep) = &args.keep {
+            super::paths::distinct(&[("--keep", keep)], &[("the baseline", folder)])?;
+        }
         let parity = again(args, folder)?;
         return answer(args, Some(&parity), None, json);
     }
@@ -169,6 +180,13 @@ pub(super) fn run(args: &ParityArgs, json: bool) -> Result<u8, Failure> {
         progress::with("results", move |_| sides::read(&path, space))
     };
     let first = read(a, args.a_space)?;
+    let second = args.b.as_ref().map(|b| read(b, args.b_space)).transpose()?;
+    // A folder's own files are inputs too.
+    let all = first.list.iter().chain(second.iter().flat_map(|s| &s.list));
+    let read_files: Vec<(&str, &Path)> = all
+        .map(|l| ("a result that was read", Path::new(&l.side.name)))
+        .collect();
+    super::paths::distinct(&outputs, &read_files)?;
     if let Some(path) = &args.export {
         compare::export(&first, path)?;
         if args.b.is_none() && args.truth.is_none() {
@@ -180,12 +198,9 @@ pub(super) fn run(args: &ParityArgs, json: bool) -> Result<u8, Failure> {
             return Ok(0);
         }
     }
-    let parity = match &args.b {
-        None => None,
-        Some(b) => {
-            let second = read(b, args.b_space)?;
-            Some(held(args, (a, &first), (b, &second))?)
-        }
+    let parity = match (&args.b, &second) {
+        (Some(b), Some(second)) => Some(held(args, (a, &first), (b, second))?),
+        _ => None,
     };
     let truth = match &args.truth {
         None => None,
@@ -397,18 +412,10 @@ fn study_row(s: &StudyParity) -> Vec<String> {
         s.fragment,
     ];
     row.extend(counts.map(|n| n.to_string()));
-    row.push(small(s.max_score_drift));
-    row.push(small(s.max_box_drift));
+    row.push(output::small(s.max_score_drift));
+    row.push(output::small(s.max_box_drift));
     row.push(output::number(s.min_iou, 3));
     row
-}
-
-/// A drift, readable also where it is tiny.
-fn small(v: Option<f64>) -> String {
-    match v {
-        Some(v) if v != 0.0 && v.abs() < 1e-3 => format!("{v:.1e}").replace('-', "\u{2212}"),
-        v => output::number(v, 4),
-    }
 }
 
 fn findings(what: &str, list: &[&StudyRow]) {
@@ -433,7 +440,7 @@ fn findings(what: &str, list: &[&StudyRow]) {
                 index(r.b),
                 output::number(r.score_a, 4),
                 output::number(r.score_b, 4),
-                small(r.box_drift),
+                output::small(r.box_drift),
                 output::number(r.seam_distance, 1),
             ]
         })

@@ -90,6 +90,7 @@ fn against(
         }
     }
     let planes = a.seams.places();
+    let each = a.box_selector.is_some();
     let counts = |o: usize| a.seams.outputs.get(o).is_none_or(|o| o.judged);
     let mut all = Vec::new();
     for (o, (x, y)) in a.kept_outputs.iter().zip(&b.kept_outputs).enumerate() {
@@ -97,7 +98,7 @@ fn against(
             continue;
         }
         let (x, y) = (open(x, a_path)?, open(y, b_path)?);
-        let (kx, ky) = (kept(&x)?, kept(&y)?);
+        let (kx, ky) = (kept(&x, each)?, kept(&y, each)?);
         let prepared = a.plan.prepared_volume.to_array();
         let d = differences((&kx, &ky), &planes, prepared, a.plan.axes).map_err(bad)?;
         all.push(d);
@@ -113,10 +114,11 @@ fn open(file: &Path, result: &Path) -> Result<Tensor, Failure> {
     Ok(tensor::read(&path)?)
 }
 
-fn kept(t: &Tensor) -> Result<Kept<'_>, Failure> {
+fn kept(t: &Tensor, each: bool) -> Result<Kept<'_>, Failure> {
     match *t.shape.as_slice() {
         [channels, a, b, c] => Ok(Kept {
             channels,
+            each,
             spatial: [a, b, c],
             values: &t.values,
         }),
@@ -144,10 +146,7 @@ fn fill(seams: &mut SeamRecord, found: &[Differences]) {
 }
 
 fn print(planes: &[SeamPlaneRecord]) {
-    let figure = |v: Option<f64>| match v {
-        Some(v) if v != 0.0 && v.abs() < 1e-3 => format!("{v:.1e}").replace('-', "\u{2212}"),
-        v => output::number(v, 4),
-    };
+    let figure = output::small;
     let rows: Vec<Vec<String>> = planes
         .iter()
         .map(|p| {

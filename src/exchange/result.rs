@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub use super::seam_record::{OutputMismatchRecord, SeamPlaneRecord, SeamRecord};
 
 /// Version of the result file's keys.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Everything that a run found out, as it stands in the result file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

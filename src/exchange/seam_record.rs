@@ -13,7 +13,7 @@ pub struct SeamRecord {
     /// The same in a sentence.
     #[serde(default)]
     pub words: String,
-    /// Difference that the same plan run twice makes, against which mismatch is judged.
+    /// Difference that the same plan run twice makes: 0, for one voxel is one chain of operations (not measured).
     #[serde(default)]
     pub determinism_floor: Option<f64>,
     /// Every seam.

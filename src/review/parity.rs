@@ -4,8 +4,8 @@ use super::frame::{self, Common, Unit};
 use super::labels::{LabelParity, Mask};
 use super::shapes::{self, Placement};
 use super::tolerance::{Limits, Verdict};
+use crate::detect::Findings;
 use crate::detect::matching::{By, MatchRule, Placed, match_boxes};
-use crate::detect::{Findings, Space};
 use crate::geometry::Affine;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -175,6 +175,7 @@ pub fn compare(
     let mut rule = *rule;
     if rule.by == By::Iou && common.boxes.iter().flatten().any(Placed::is_point) {
         rule.by = By::Distance;
+        rule.max_distance = rule.max_distance.or(Some(super::truth::POINT_MM));
         notes.push("some findings are points without a size, so they are matched by the distance of their middles".to_owned());
     }
     let found = if rule.by == By::Distance {
@@ -343,6 +344,17 @@ fn verdict(
         return (
             Verdict::Bitwise,
             "the outputs and the findings are the same bits".to_owned(),
+        );
+    }
+    let is_detector = |s: &Side| s.own.as_ref().is_none_or(|o| o.score_thresh.is_some());
+    let is_compared = !rows.is_empty()
+        || labels.iter().any(|l| l.dice.is_some())
+        || is_detector(a)
+        || is_detector(b);
+    if !is_compared {
+        return (
+            Verdict::Other,
+            "the outputs are not the same bits, and there are neither findings nor label masks to compare; run with --labels, or compare kept outputs with voxfit seams --reference".to_owned(),
         );
     }
     let unlike = |limits: &Limits| -> Vec<&Row> {
@@ -533,11 +545,6 @@ impl Side {
             found,
             ..Self::default()
         }
-    }
-
-    /// Whether its space is said.
-    pub fn says_space(&self) -> bool {
-        self.own.is_some() || self.found.space != Space::Unsaid
     }
 }
 

@@ -14,6 +14,8 @@ const SEAM_FACTOR: f64 = 2.0;
 pub struct Kept<'a> {
     /// Channels.
     pub channels: usize,
+    /// Whether each channel is a score of its own, as of a detector, not one class of several.
+    pub each: bool,
     /// Spatial size in the tensor's axis order.
     pub spatial: [usize; 3],
     /// The values.
@@ -89,11 +91,16 @@ impl Kept<'_> {
         self.spatial.iter().product()
     }
 
-    /// The best class of a voxel; of one channel whether it is above 0, which is a score of one half.
-    fn best(&self, at: usize, n: usize) -> usize {
-        if self.channels == 1 {
-            return usize::from(self.values[at] > 0.0);
+    /// Whether a voxel's best class is another; of channels that stand alone, whether one goes past 0, a score of one half.
+    fn flips(&self, other: &Self, at: usize, n: usize) -> bool {
+        if self.each || self.channels == 1 {
+            let above = |k: &Self, c: usize| k.values[c * n + at] > 0.0;
+            return (0..self.channels).any(|c| above(self, c) != above(other, c));
         }
+        self.best(at, n) != other.best(at, n)
+    }
+
+    fn best(&self, at: usize, n: usize) -> usize {
         let mut best = (f32::NEG_INFINITY, 0);
         for c in 0..self.channels {
             let v = self.values[c * n + at];
@@ -107,7 +114,15 @@ impl Kept<'_> {
     /// The largest difference from another over all channels of a voxel.
     fn off(&self, other: &Self, at: usize, n: usize) -> f64 {
         (0..self.channels)
-            .map(|c| f64::from((self.values[c * n + at] - other.values[c * n + at]).abs()))
+            .map(|c| {
+                let (x, y) = (self.values[c * n + at], other.values[c * n + at]);
+                match (x.is_nan(), y.is_nan()) {
+                    (true, true) => 0.0,
+                    _ if x == y => 0.0,
+                    (false, false) => f64::from((x - y).abs()),
+                    _ => f64::INFINITY,
+                }
+            })
             .fold(0.0, f64::max)
     }
 
@@ -178,7 +193,7 @@ pub fn differences(
         let [_, b, c] = a.spatial;
         let index = [at / (b * c), at / c % b, at % c];
         let off = a.off(reference, at, n);
-        let flip = u64::from(a.best(at, n) != reference.best(at, n));
+        let flip = u64::from(a.flips(reference, at, n));
         out.max = out.max.max(off);
         out.flips += flip;
         let sum = if (0..3).any(|t| places.near[t][index[t]]) {
@@ -249,6 +264,7 @@ mod tests {
     fn kept(values: &[f32]) -> Kept<'_> {
         Kept {
             channels: 1,
+            each: false,
             spatial: [1, 1, values.len()],
             values,
         }
@@ -294,5 +310,24 @@ mod tests {
             )
             .is_err()
         );
+    }
+
+    #[test]
+    fn values_that_are_no_numbers_on_one_side_are_a_difference_and_anchors_are_no_classes() {
+        let (numbers, none) = ([1.0_f32; 12], [f32::NAN; 12]);
+        let d = against(&none, &numbers);
+        assert!(d.max.is_infinite() && judge(&[d]).0 == Verdict::Other);
+        let d = against(&none, &none);
+        assert_eq!((d.max, judge(&[d]).0), (0.0, Verdict::Bitwise));
+        // The best of two anchors changes, no score passes one half.
+        let two = |values| Kept {
+            channels: 2,
+            each: true,
+            spatial: [1, 1, 1],
+            values,
+        };
+        let (a, b) = (two(&[-3.0, -3.01]), two(&[-3.01, -3.0]));
+        let d = differences((&a, &b), &Default::default(), [1; 3], AxesOrder::Xyz).unwrap();
+        assert_eq!(d.flips, 0);
     }
 }

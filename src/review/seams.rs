@@ -388,6 +388,22 @@ pub fn judge(
             ),
         );
     }
+    let Some(metrics) = metrics else {
+        return (
+            Verdict::Seam,
+            "overlaps were not watched, for which there was no memory, so nothing can be said without a reference".to_owned(),
+        );
+    };
+    let of = metrics.outputs.iter().filter(|o| o.judged);
+    let nan: u64 = of.map(|o| o.nan).sum();
+    if nan > 0 {
+        return (
+            Verdict::Other,
+            format!(
+                "{nan} values are not numbers where windows overlap: nothing can be said of the seams; check weights and intensities"
+            ),
+        );
+    }
     let Some((max, mean, p99)) = seen else {
         return (
             Verdict::Seam,
@@ -395,11 +411,9 @@ pub fn judge(
         );
     };
     let figures = format!("up to {max:.2e} (99 of 100 below {p99:.2e}, mean {mean:.2e})");
-    let worst = metrics
-        .and_then(|m| {
-            let of = m.planes.iter().filter(|p| p.max.is_some());
-            of.max_by(|a, b| a.max.unwrap_or(0.0).total_cmp(&b.max.unwrap_or(0.0)))
-        })
+    let known = metrics.planes.iter().filter(|p| p.max.is_some());
+    let worst = known
+        .max_by(|a, b| a.max.unwrap_or(0.0).total_cmp(&b.max.unwrap_or(0.0)))
         .map_or_else(String::new, |p| {
             format!(", most near {} = {}", p.axis.name(), p.at)
         });

@@ -2,13 +2,14 @@
 
 use super::frame::{self, Common};
 use super::parity::Side;
+use crate::detect::Space;
 use crate::detect::froc::{Froc, Scan};
 use crate::detect::matching::{Placed, Sorted};
 use serde::Serialize;
 use std::str::FromStr;
 
 /// Truth that is a point is hit within so many mm.
-const POINT_MM: f64 = 5.0;
+pub(super) const POINT_MM: f64 = 5.0;
 
 /// When a finding hits a truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -122,7 +123,12 @@ pub fn score(found: &Side, truth: &Side, hit: Hit) -> Result<StudyTruth, String>
         let radius = if w.is_point() {
             POINT_MM
         } else {
-            (0..3).map(|a| w.corners[a + 3] - w.corners[a]).sum::<f64>() / 6.0
+            // A box along other axes holds a sphere that is larger than the one that was meant.
+            let own = truth.found.list.get(t).and_then(|f| f.size);
+            let own = own.filter(|_| truth.found.space != Space::Voxels);
+            let edges =
+                own.unwrap_or_else(|| std::array::from_fn(|a| w.corners[a + 3] - w.corners[a]));
+            edges.iter().sum::<f64>() / 6.0
         };
         let mut best: Option<usize> = None;
         for i in sorted.near(w, radius) {

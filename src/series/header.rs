@@ -447,7 +447,8 @@ fn image(
         // Empty groups at the end of a name say nothing.
         patient_name: set
             .text(0x0010_0010, &charset)
-            .map(|n| n.trim_end_matches('=').to_owned()),
+            .map(|n| n.trim_end_matches('=').to_owned())
+            .filter(|n| !n.is_empty()),
         image_type: set.codes(0x0008_0008),
         window: window(set),
         rescale_type: set.code(0x0028_1054),

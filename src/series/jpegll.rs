@@ -1,14 +1,12 @@
 //! Lossless JPEG (process 14, transfer syntaxes .57 and .70), one grey component: what most compressed CT is stored as.
 //! dicom-rs 0.10's decoder takes several times as long as this one; what is not read here is left to it.
 
+use super::bits::Bits;
 use super::header::Pixels;
 use super::jpeg::{CUT, RESTART, SCAN, Segments};
 
 /// Codes with their difference that fit in so many bits are looked up in one step.
 const FAST: u32 = 12;
-/// The lowest and the highest bit of each of eight bytes.
-const LOWEST_BITS: u64 = 0x0101_0101_0101_0101;
-const HIGHEST_BITS: u64 = 0x8080_8080_8080_8080;
 
 /// A Huffman table for differences.
 #[derive(Clone, Debug)]
@@ -86,68 +84,7 @@ fn fill_fast(fast: &mut [u32], code: u32, length: u32, size: u32) {
     }
 }
 
-/// Bits of an entropy-coded segment, first bit at the top; stuffed zeros are taken out, a marker ends it.
-struct Bits<'a> {
-    data: &'a [u8],
-    at: usize,
-    held: u64,
-    n: u32,
-    /// Bits made up after the end.
-    past: u32,
-}
-
-impl<'a> Bits<'a> {
-    fn new(data: &'a [u8], at: usize) -> Self {
-        Self {
-            data,
-            at,
-            held: 0,
-            n: 0,
-            past: 0,
-        }
-    }
-
-    /// Makes sure that 32 bits are there (zeros after the end).
-    #[inline]
-    fn fill(&mut self) {
-        if self.n >= 32 {
-            return;
-        }
-        if let Some(&next) = self.data.get(self.at..).and_then(|d| d.first_chunk::<8>()) {
-            let word = u64::from_be_bytes(next);
-            // No byte of 255 among the eight: nothing is stuffed and no marker comes.
-            let turned = !word;
-            if turned.wrapping_sub(LOWEST_BITS) & word & HIGHEST_BITS == 0 {
-                self.held |= word >> self.n;
-                self.at += ((63 - self.n) >> 3) as usize;
-                self.n |= 0x38;
-                return;
-            }
-        }
-        self.fill_bytes();
-    }
-
-    fn fill_bytes(&mut self) {
-        while self.n <= 56 {
-            let byte = match (self.data.get(self.at), self.data.get(self.at + 1)) {
-                (Some(0xFF), Some(0)) => {
-                    self.at += 2;
-                    0xFF
-                }
-                (Some(0xFF) | None, _) => {
-                    self.past += 8;
-                    0
-                }
-                (Some(&b), _) => {
-                    self.at += 1;
-                    b
-                }
-            };
-            self.held |= u64::from(byte) << (56 - self.n);
-            self.n += 8;
-        }
-    }
-
+impl Bits<'_, false> {
     /// The next difference.
     #[inline]
     fn next(&mut self, table: &Table) -> Option<u16> {
@@ -161,8 +98,7 @@ impl<'a> Bits<'a> {
             return self.long(table);
         }
         let used = entry & 0xFF;
-        self.held <<= used;
-        self.n -= used;
+        self.skip(used);
         Some(low16(u64::from(entry >> 16)))
     }
 
@@ -176,8 +112,7 @@ impl<'a> Bits<'a> {
             .find(|((end, ..), _)| peek < *end)?;
         let within = (peek >> (16 - length)).checked_sub(first)? as usize;
         let size = u32::from(*table.symbols.get(index + within)?);
-        self.held <<= length;
-        self.n -= length;
+        self.skip(length);
         match size {
             0..=15 => {
                 let bits = if size == 0 {
@@ -185,18 +120,12 @@ impl<'a> Bits<'a> {
                 } else {
                     self.held >> (64 - size)
                 };
-                self.held <<= size;
-                self.n -= size;
+                self.skip(size);
                 Some(difference(bits, size))
             }
             16 => Some(0x8000),
             _ => None,
         }
-    }
-
-    /// Whether more bits were used than there are.
-    fn overrun(&self) -> bool {
-        self.past > self.n
     }
 
     /// Goes past a restart marker.
@@ -276,7 +205,12 @@ impl Frame {
         Ok(())
     }
 
-    fn scan(&self, body: &[u8], mut bits: Bits<'_>, out: &mut Vec<u8>) -> Result<bool, String> {
+    fn scan(
+        &self,
+        body: &[u8],
+        mut bits: Bits<'_, false>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, String> {
         let &[1, _, tables, predictor, _, low] = body else {
             return Ok(false);
         };
@@ -326,7 +260,7 @@ impl Frame {
 
 /// One row of values from differences; the first one after a start is predicted from the left alone.
 fn line(
-    bits: &mut Bits<'_>,
+    bits: &mut Bits<'_, false>,
     table: &Table,
     predictor: u8,
     start: u16,

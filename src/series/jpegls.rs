@@ -1,9 +1,9 @@
 //! JPEG-LS (ITU-T T.87), lossless and near-lossless (transfer syntaxes .80 and .81), one grey component of 2 to 16 bits.
 //! `CharLS` 2.4.5, which dicom-rs calls, never comes back from some damaged codestreams; here every loop ends with its row.
 
-mod bits;
+mod codes;
 
-use self::bits::Bits;
+use super::bits::Bits;
 use super::header::Pixels;
 use super::jpeg::{RESTART, SCAN, Segments};
 
@@ -248,7 +248,7 @@ impl State {
 
 /// A row in the making: what comes, and how it is coded. Rows have a value more at each end.
 struct Rows<'a> {
-    bits: Bits<'a>,
+    bits: Bits<'a, true>,
     coding: Coding,
     state: State,
     /// Classes of the two gradients above each value, as their part of the context.
@@ -448,7 +448,7 @@ impl Frame {
     fn scan(
         &self,
         body: &[u8],
-        bits: Bits<'_>,
+        bits: Bits<'_, true>,
         pixels: &Pixels,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {

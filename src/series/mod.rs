@@ -1,6 +1,7 @@
 //! DICOM files to volumes: scan (headers only), group, order, decode, checks. What is odd comes back as warnings in words.
 #![warn(clippy::indexing_slicing)]
 
+mod bits;
 mod claims;
 mod content;
 mod dataset;

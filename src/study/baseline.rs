@@ -1,15 +1,16 @@
 //! The permanent regression test: the plans of kept results are run again and held against them.
 
 use super::compare::CompareSpec;
-use super::sides::{Loaded, mask, own_side};
+use super::sides::{Loaded, own_side};
 use super::{Grid, RunSpec, STRAIGHT_GRID, StudyError, open_as, run};
 use crate::engine::Engine;
+use crate::exchange::findings::{Document, Kind};
 use crate::exchange::result::{NetworkSource, RunResult};
 use crate::jobs::Control;
 use crate::network::{self, Choice, Model, NetworkError};
+use crate::review::labels::Mask;
 use crate::review::{ParityReport, StudyParity, compare};
 use crate::tiling::{Blend, Layout, TilingSpec};
-use crate::volume::{Volume, Voxels};
 use std::path::{Path, PathBuf};
 
 impl NetworkSource {
@@ -172,6 +173,7 @@ pub fn baseline(folder: &Path) -> Result<Vec<Kept>, StudyError> {
         .filter(|p| {
             p.extension()
                 .is_some_and(|e| e.eq_ignore_ascii_case("json"))
+                && Document::open(p).map_or(true, |d| d.kind() == Kind::Result)
         })
         .collect();
     files.sort();
@@ -223,15 +225,12 @@ pub fn compare_again(
             ..Loaded::default()
         };
         before = loaded.with_mask()?;
-        let volume = Volume {
+        now.mask = Some(Mask {
             extent: labels.extent,
             affine: ran.prepared_affine,
-            voxels: Voxels::I16(labels.values.iter().map(|v| i16::from(*v)).collect()),
-            padding: None,
-            is_hu: false,
-            z_spacing_known: true,
-        };
-        now.mask = mask(&volume, labels.names.clone()).ok();
+            values: labels.values.iter().map(|v| u16::from(*v)).collect(),
+            names: labels.names.clone(),
+        });
     }
     let limits = &spec.tolerance.limits;
     let mut found = compare([&before, &now], &spec.matching, limits)

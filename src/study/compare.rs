@@ -94,7 +94,16 @@ fn compare_two(a: &Loaded, b: &Loaded, spec: &CompareSpec) -> Result<StudyParity
     let says = |reason| StudyError::Compare { reason };
     let has_masks = |l: &Loaded| l.mask.is_some();
     let (mut x, mut y) = if has_masks(a) && has_masks(b) {
-        (a.with_mask()?, b.with_mask()?)
+        let (x, y) = (a.with_mask()?, b.with_mask()?);
+        for (this, other) in [(&x, &y), (&y, &x)] {
+            if this.mask.is_none() && other.own.is_none() {
+                return Err(says(format!(
+                    "{} has no label mask any more to hold against {}; run it again with --labels",
+                    this.name, other.name
+                )));
+            }
+        }
+        (x, y)
     } else {
         for (this, other) in [(a, b), (b, a)] {
             if this.side.own.is_none() && has_masks(this) {

@@ -19,7 +19,7 @@ impl Opened {
         Details {
             spacing_source: [source.to_owned(), source.to_owned()],
             orientation_known: !self.warnings.iter().any(assumed),
-            tilt_degrees: Some(tilt(&self.volume.affine)),
+            tilt_degrees: self.spacing_known().then(|| tilt(&self.volume.affine)),
             ..Details::default()
         }
     }

@@ -281,7 +281,10 @@ impl Scale {
                     nonzero,
                     line,
                     padding: volume.padding,
-                    least: ends(volume, |v| kept(v).then_some(v)).0 as f32,
+                    // Only padding is given it.
+                    least: volume
+                        .padding
+                        .map_or(0.0, |_| ends(volume, |v| kept(v).then_some(v)).0 as f32),
                 }
             }
             fixed => Self::new(fixed),

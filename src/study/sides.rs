@@ -87,14 +87,19 @@ pub fn own_side(result: &RunResult, name: &str) -> Side {
     }
 }
 
+/// A label as the small whole number that it is; `None` for another value.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "range and wholeness were checked"
+)]
+fn label(v: f32) -> Option<u16> {
+    let fits = v >= 0.0 && v <= f32::from(u16::MAX) && v.fract() == 0.0;
+    fits.then_some(v as u16)
+}
+
 /// A file of labels as a mask.
 pub fn mask(volume: &Volume, names: Vec<String>) -> Result<Mask, String> {
-    let whole = |v: f32| {
-        // Labels are small whole numbers.
-        (v >= 0.0 && v <= f32::from(u16::MAX) && v.fract() == 0.0)
-            .then(|| format!("{v:.0}").parse::<u16>().ok())
-            .flatten()
-    };
     let bad = |v: &dyn std::fmt::Display| {
         format!("labels are whole numbers from 0 to 65535, found {v}: this is no label mask")
     };
@@ -105,7 +110,7 @@ pub fn mask(volume: &Volume, names: Vec<String>) -> Result<Mask, String> {
             .collect::<Result<_, _>>()?,
         Voxels::F32(values) => values
             .iter()
-            .map(|v| whole(*v).ok_or_else(|| bad(v)))
+            .map(|v| label(*v).ok_or_else(|| bad(v)))
             .collect::<Result<_, _>>()?,
     };
     Ok(Mask {
@@ -124,19 +129,26 @@ pub fn read(path: &Path, space: Option<Space>) -> Result<Sides, StudyError> {
             ..Sides::default()
         });
     }
-    let mut files: Vec<PathBuf> = walkdir::WalkDir::new(path)
-        .into_iter()
-        .filter_map(Result::ok)
-        .filter(|e| e.file_type().is_file())
-        .map(walkdir::DirEntry::into_path)
-        .filter(|p| is_findings(p) || nifti::is_nifti(p))
-        .take(MOST_FILES)
-        .collect();
-    files.sort();
     let mut sides = Sides {
         folder: true,
         ..Sides::default()
     };
+    let mut files = Vec::new();
+    for entry in walkdir::WalkDir::new(path).sort_by_file_name() {
+        match entry {
+            Ok(e) if e.file_type().is_file() => files.push(e.into_path()),
+            Ok(_) => {}
+            Err(e) => sides.warnings.push(format!("left out: {e}")),
+        }
+    }
+    files.retain(|p| is_findings(p) || nifti::is_nifti(p));
+    files.sort();
+    if files.len() > MOST_FILES {
+        let more = files.len() - MOST_FILES;
+        let said = format!("only the first {MOST_FILES} files were read, {more} were left out");
+        sides.warnings.push(said);
+        files.truncate(MOST_FILES);
+    }
     for file in files {
         match read_file(&file, space) {
             Ok(list) => sides.list.extend(list),

@@ -274,7 +274,8 @@ fn a_volume_file_that_says_neither_directions_nor_spacing_is_told_as_unknown() {
         assert_eq!(row["spacing_mm"][2].is_number(), spacing, "{row}");
         assert_eq!(row["spacing_source"], serde_json::json!([from, from]));
         assert_eq!(row["orientation_known"], orientation, "{row}");
-        assert_eq!(row["tilt_degrees"], serde_json::json!([0.0, 0.0]));
+        let tilt = spacing.then_some([0.0, 0.0]);
+        assert_eq!(row["tilt_degrees"], serde_json::json!(tilt));
     };
     said(true, "the file's header", true);
     let mut bytes = std::fs::read(&name).unwrap();

@@ -75,7 +75,7 @@ pub fn read_told(path: &Path) -> Result<(Volume, Vec<PlanWarning>), VolumeFileEr
         voxels,
         padding: None,
         is_hu: true,
-        z_spacing_known: true,
+        z_spacing_known: !notes.iter().any(|n| n.code == SPACING_ASSUMED),
     };
     Ok((volume, notes))
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::detect::Finding;
+use crate::detect::Space;
 use crate::geometry::Affine;
 
 fn affine() -> Affine {

@@ -1,77 +1,8 @@
-//! The bits of a JPEG-LS scan and the codes in them.
+//! The codes in the bits of a JPEG-LS scan.
 
-/// The lowest and the highest bit of each of eight bytes.
-const LOWEST_BITS: u64 = 0x0101_0101_0101_0101;
-const HIGHEST_BITS: u64 = 0x8080_8080_8080_8080;
+use crate::series::bits::Bits;
 
-/// Bits of a scan, first bit at the top; the zero after a byte of 255 is taken out, a marker ends it.
-pub(super) struct Bits<'a> {
-    pub(super) data: &'a [u8],
-    at: usize,
-    held: u64,
-    n: u32,
-    /// Bits made up after the end.
-    past: u32,
-}
-
-impl<'a> Bits<'a> {
-    pub(super) fn new(data: &'a [u8], at: usize) -> Self {
-        Self {
-            data,
-            at,
-            held: 0,
-            n: 0,
-            past: 0,
-        }
-    }
-
-    /// Makes sure that 32 bits are there (zeros after the end).
-    #[inline]
-    fn fill(&mut self) {
-        if self.n >= 32 {
-            return;
-        }
-        if let Some(&next) = self.data.get(self.at..).and_then(|d| d.first_chunk::<8>()) {
-            let word = u64::from_be_bytes(next);
-            // No byte of 255 among the eight: nothing is stuffed and no marker comes.
-            let turned = !word;
-            if turned.wrapping_sub(LOWEST_BITS) & word & HIGHEST_BITS == 0 {
-                self.held |= word >> self.n;
-                self.at += ((63 - self.n) >> 3) as usize;
-                self.n |= 0x38;
-                return;
-            }
-        }
-        self.fill_bytes();
-    }
-
-    fn fill_bytes(&mut self) {
-        while self.n <= 48 {
-            let (bits, n) = match (self.data.get(self.at), self.data.get(self.at + 1)) {
-                (Some(0xFF), Some(&next @ 0..0x80)) => {
-                    self.at += 2;
-                    (0xFF << 7 | u64::from(next), 15)
-                }
-                (Some(0xFF) | None, _) => {
-                    self.past += 8;
-                    (0, 8)
-                }
-                (Some(&b), _) => {
-                    self.at += 1;
-                    (u64::from(b), 8)
-                }
-            };
-            self.held |= bits << (64 - n - self.n);
-            self.n += n;
-        }
-    }
-
-    #[inline]
-    fn skip(&mut self, n: u32) {
-        self.held <<= n;
-        self.n -= n;
-    }
-
+impl Bits<'_, true> {
     /// The next `n` bits, 31 at most.
     #[inline]
     pub(super) fn read(&mut self, n: u32) -> u32 {
@@ -120,11 +51,6 @@ impl<'a> Bits<'a> {
             // At most 62 zeros and 24 bits.
             Some(zeros << k | self.read(k))
         }
-    }
-
-    /// Whether more bits were used than there are.
-    pub(super) fn overrun(&self) -> bool {
-        self.past > self.n
     }
 
     /// Goes past the marker after the last code.
