@@ -16,6 +16,8 @@ pub mod jobs;
 pub mod memory;
 pub mod network;
 pub mod numeric;
+#[cfg(test)]
+mod random_cases;
 pub mod report;
 pub mod review;
 pub mod series;

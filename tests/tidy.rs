@@ -246,6 +246,26 @@ fn files_are_opened_only_where_they_may_be() {
 }
 
 #[test]
+fn random_cases_are_the_same_at_every_run() {
+    let open = concat!("proptest", "! {");
+    let faults: Vec<String> = sources()
+        .into_iter()
+        .filter(|(_, text)| {
+            let mut blocks = text.split(open).skip(1);
+            blocks.any(|b| {
+                !b.lines()
+                    .nth(1)
+                    .is_some_and(|l| l.contains("random_cases("))
+            })
+        })
+        .map(|(file, _)| {
+            format!("src/{file}: start the block with #![proptest_config(random_cases(N))]")
+        })
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
 fn each_file_says_what_it_is_for_and_stays_short() {
     let mut faults = Vec::new();
     for (file, text) in sources() {

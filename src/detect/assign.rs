@@ -162,11 +162,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig {
-            cases: 300,
-            rng_seed: proptest::test_runner::RngSeed::Fixed(8),
-            ..ProptestConfig::default()
-        })]
+        #![proptest_config(crate::random_cases::random_cases(300))]
 
         #[test]
         fn no_other_assignment_weighs_more(

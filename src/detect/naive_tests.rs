@@ -68,11 +68,7 @@ fn plainly(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 60,
-        rng_seed: proptest::test_runner::RngSeed::Fixed(8),
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(crate::random_cases::random_cases(60))]
 
     #[test]
     fn several_classes_and_any_caps_select_what_the_plain_rules_select(

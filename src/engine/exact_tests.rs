@@ -93,7 +93,7 @@ fn windows(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(crate::random_cases::random_cases(150))]
 
     #[test]
     fn aligned_windows_give_bit_for_bit_what_one_pass_gives(

@@ -54,7 +54,7 @@ fn least(graph: &Graph, spatial: &[usize], batch: usize) -> Bytes {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(crate::random_cases::random_cases(60))]
 
     #[test]
     fn tiles_give_bit_for_bit_what_whole_maps_give_under_any_limit(

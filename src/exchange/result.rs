@@ -538,7 +538,7 @@ mod tests {
             RunResult::read(&path)
                 .unwrap_err()
                 .to_string()
-                .contains("format 2")
+                .contains(&format!("format {}", FORMAT + 1))
         );
     }
 

@@ -144,6 +144,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::random_cases::random_cases(256))]
         #[test]
         fn what_lives_together_never_overlaps(
             parts in prop::collection::vec((1_u64..5000, 0_usize..30, 1_usize..12), 1..40)

@@ -61,7 +61,7 @@ fn obeys(graph: &Graph, s: &Schedule) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(crate::random_cases::random_cases(120))]
 
     #[test]
     fn every_schedule_obeys_the_laws_of_lifetimes(

@@ -303,7 +303,7 @@ fn poked(graph: &Graph, strides: &[Vec<usize>], total: usize) -> Vec<(usize, usi
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, rng_seed: proptest::test_runner::RngSeed::Fixed(7), ..ProptestConfig::default() })]
+    #![proptest_config(crate::random_cases::random_cases(40))]
 
     #[test]
     fn poking_the_edge_of_the_reach_changes_the_output_and_one_voxel_beyond_does_not(seed in any::<u64>()) {

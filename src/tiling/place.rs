@@ -267,6 +267,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::random_cases::random_cases(256))]
         #[test]
         fn every_voxel_is_covered_by_a_window(
             size in prop::array::uniform3(1_usize..40),

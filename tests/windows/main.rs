@@ -7,6 +7,8 @@
     reason = "helpers of tests fail by panicking and say what they skip"
 )]
 
+#[path = "../../src/random_cases.rs"]
+mod random_cases;
 mod runs;
 
 use serde_json::Value;

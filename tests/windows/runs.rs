@@ -319,11 +319,7 @@ fn hash(graph: &Graph, values: &[f32], plan: &tiling::TilingPlan) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 48,
-        rng_seed: proptest::test_runner::RngSeed::Fixed(8),
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(super::random_cases::random_cases(48))]
 
     #[test]
     fn a_forecast_of_exact_is_never_wrong(

@@ -5,7 +5,8 @@ use super::CpuEngine;
 use crate::jobs::Control;
 use crate::memory::{Precision, schedule};
 use crate::network::builder::{Builder, Conv};
-use crate::network::tensor_op::{Reduce, TensorOp};
+use crate::network::size::Size;
+use crate::network::tensor_op::{Cut, Reduce, TensorOp};
 use crate::network::{Act, Graph, Op, TensorId, Weights, naive};
 use crate::units::Bytes;
 use proptest::prelude::*;
@@ -184,7 +185,7 @@ fn close(found: &[f32], truth: &[f64], tolerance: f64) -> Result<(), TestCaseErr
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(160))]
+    #![proptest_config(crate::random_cases::random_cases(160))]
 
     #[test]
     fn a_convolution_is_what_its_definition_says_on_every_path(c in case()) {
@@ -474,6 +475,25 @@ fn maps_of_one_channel_joined_lie_beside_each_other_and_not_over_each_other() {
     let y = b.node("join", op, vec![x, y], 2);
     b.output(y);
     holds(&b.finish(), 1, [3, 4, 5]);
+}
+
+#[test]
+fn a_slice_of_one_place_with_a_step_past_all_memory_is_that_place() {
+    for step in [i64::MAX, i64::MIN + 1] {
+        let mut b = Builder::new("slice", 3);
+        let x = b.input("x", 1);
+        let start = if step > 0 { 1 } else { 3 };
+        let cut = Cut {
+            axis: 2,
+            start: Size::Fixed(start),
+            end: Size::Fixed(if step > 0 { 4 } else { -100 }),
+            step,
+        };
+        let op = Op::Tensor(TensorOp::Slice { cuts: vec![cut] });
+        let y = b.node("slice", op, vec![x], 1);
+        b.output(y);
+        holds(&b.finish(), 1, [5, 4, 3]);
+    }
 }
 
 #[test]

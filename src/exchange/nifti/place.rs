@@ -125,20 +125,27 @@ fn lps([x, y, z]: Rows, unit: f64) -> Affine {
     }
 }
 
+/// The four parts of the unit quaternion of which a file holds the last three, in four bytes each. What rounding left
+/// of half a turn (1e-7, as in the standard's own library) is half a turn.
+pub(super) fn unit(parts: [f64; 3]) -> [f64; 4] {
+    let sum: f64 = parts.iter().map(|v| v * v).sum();
+    let half_turn = 1.0 - sum < 1e-7;
+    let by = if half_turn && sum > 0.0 {
+        sum.sqrt()
+    } else {
+        1.0
+    };
+    let [b, c, d] = parts.map(|v| v / by);
+    let a = if half_turn { 0.0 } else { (1.0 - sum).sqrt() };
+    [a, b, c, d]
+}
+
 /// The standard's method 2: a rotation from three quaternion parts, voxel sizes, and a sign for the third axis.
 /// A size that is not there is `otherwise`.
 fn from_quaternion(header: &Header, otherwise: f64) -> Rows {
     let [q, ..] = header.pixdim;
     let [dx, dy, dz] = sizes(header).map(|v| v.unwrap_or(otherwise));
-    let sum: f64 = header.quaternion.iter().map(|v| v * v).sum();
-    // What rounding left of half a turn (1e-7, as in the standard's own library) is half a turn.
-    let half_turn = 1.0 - sum < 1e-7;
-    let [b, c, d] = if half_turn && sum > 0.0 {
-        header.quaternion.map(|v| v / sum.sqrt())
-    } else {
-        header.quaternion
-    };
-    let a = if half_turn { 0.0 } else { (1.0 - sum).sqrt() };
+    let [a, b, c, d] = unit(header.quaternion);
     let z = if q < 0.0 { -dz } else { dz };
     let [ox, oy, oz] = header.q_offset;
     [

@@ -68,6 +68,7 @@ fn a_text_file_is_no_volume() {
 }
 
 proptest! {
+    #![proptest_config(crate::random_cases::random_cases(256))]
     /// Rotations and mirrored axes: the qform says what the sform says.
     #[test]
     fn the_quaternion_tells_the_same_axes_as_the_matrix(
@@ -87,9 +88,48 @@ proptest! {
         let v = volume(affine, Voxels::I16(vec![0; 12]));
         let bytes = header_bytes(&v, Path::new("x")).unwrap();
         let mut header = Header::parse(&bytes[..348]).unwrap();
-        prop_assert_eq!(header.qform, 1);
+        if header.qform == 1 {
+            header.sform = 0;
+            close(&placed(&header).0, &affine);
+        }
+    }
+}
+
+/// Half a turn and `degrees` about the third axis, by the file: the part of the quaternion that is not stored is small.
+fn about_half_a_turn(degrees: f64) -> Header {
+    let (s, c) = degrees.to_radians().sin_cos();
+    let step = [
+        [c * 0.5, s * 0.5, 0.0],
+        [-s * 0.75, c * 0.75, 0.0],
+        [0.0, 0.0, 2.0],
+    ];
+    let affine = Affine {
+        step,
+        origin: [1.0, -2.0, 3.0],
+    };
+    let v = volume(affine, Voxels::I16(vec![0; 12]));
+    let mut header = Header::parse(&header_bytes(&v, Path::new("x")).unwrap()[..348]).unwrap();
+    close(&placed(&header).0, &affine);
+    if header.qform == 1 {
         header.sform = 0;
         close(&placed(&header).0, &affine);
+        header.sform = 1;
+    }
+    header
+}
+
+#[test]
+fn a_turn_that_four_bytes_cannot_tell_from_half_a_turn_is_written_as_a_matrix_alone() {
+    for (degrees, told) in [
+        (0.0, 1),
+        (0.001, 1),
+        (0.02, 0),
+        (0.03, 0),
+        (0.5, 1),
+        (20.0, 1),
+        (90.0, 1),
+    ] {
+        assert_eq!(about_half_a_turn(degrees).qform, told, "{degrees} degrees");
     }
 }
 

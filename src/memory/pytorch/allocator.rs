@@ -419,6 +419,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::random_cases::random_cases(256))]
         #[test]
         fn blocks_in_use_never_overlap_and_stay_inside_their_segment(
             expandable in any::<bool>(),

@@ -263,6 +263,7 @@ fn picture(columns: usize, rows: usize, precision: u8, kind: u8, seed: u32) -> P
 }
 
 proptest! {
+    #![proptest_config(crate::random_cases::random_cases(256))]
     #[test]
     fn what_is_coded_comes_back_to_within_near(
         (columns, rows) in (1usize..70, 1usize..40),

@@ -495,7 +495,7 @@ mod damage {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
+        #![proptest_config(crate::random_cases::random_cases(400))]
         /// Bytes flipped and cut anywhere: an answer or an error, never a panic.
         #[test]
         fn a_damaged_file_never_takes_the_program_down(

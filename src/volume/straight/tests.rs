@@ -218,7 +218,7 @@ fn a_step_that_is_no_distance_between_slices_is_refused_before_memory_is_taken()
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(crate::random_cases::random_cases(64))]
     /// Any shear in any orientation, any steps: an even field stays itself, and every voxel centre is covered.
     #[test]
     fn an_even_field_is_kept_and_every_voxel_covered(

@@ -317,7 +317,11 @@ impl Preparing<'_> {
                 for cut in cuts {
                     let (start, step, len) = cut_at(cut, &x.shape, self.shapes)?;
                     let stride = x.strides[cut.axis];
-                    from[cut.axis] = if let Ok(step) = usize::try_from(step) {
+                    from[cut.axis] = if len <= 1 {
+                        // A step past the first place is never taken, however large the file has it.
+                        base += start * stride;
+                        Along::Step(stride)
+                    } else if let Ok(step) = usize::try_from(step) {
                         base += start * stride;
                         Along::Step(step * stride)
                     } else {
