@@ -224,17 +224,11 @@ impl Document {
         }
         say("network", text(&older.network), text(&self.network));
         say("weights", text(&older.weights), text(&self.weights));
-        let roi = |r: [i64; 3]| {
-            r.map(|n| {
-                if n <= 0 {
-                    "all".to_owned()
-                } else {
-                    n.to_string()
-                }
-            })
-            .join("x")
-        };
-        say("roi", roi(older.roi_size), roi(self.roi_size));
+        say(
+            "roi",
+            roi_text(older.roi_size, "x"),
+            roi_text(self.roi_size, "x"),
+        );
         // In the aligned layout overlap and blend follow from the network and say nothing.
         if self.layout != Layout::Aligned || older.layout != Layout::Aligned {
             say(
@@ -255,6 +249,18 @@ impl Document {
         say("engine", lower(&older.engine), lower(&self.engine));
         out
     }
+}
+
+/// A roi in words, its axes apart by `between`: an entry of 0 or less is the whole axis.
+pub fn roi_text(roi: [i64; 3], between: &str) -> String {
+    roi.map(|n| {
+        if n <= 0 {
+            "all".to_owned()
+        } else {
+            n.to_string()
+        }
+    })
+    .join(between)
 }
 
 /// An overlap in words: one figure where all axes agree.

@@ -1,6 +1,6 @@
 //! The manifest of the network in rows: each field with its value, whether it is told or guessed, and why. A proposed one waits here until it is accepted.
 
-use super::document::overlap_text;
+use super::document::{overlap_text, roi_text};
 use super::state::{NetworkInfo, State};
 use crate::network::manifest::{
     BlendMode, Intensity, Manifest, Orientation, Output, OutputRef, WindowLayout,
@@ -170,19 +170,7 @@ fn named(field: Field, m: &Manifest, stride: [usize; 3]) -> (&'static str, Strin
             };
             ("Padding x, y, z", value)
         }
-        Field::Roi => (
-            "Window x, y, z",
-            windows
-                .roi_size
-                .map(|n| {
-                    if n <= 0 {
-                        "all".to_owned()
-                    } else {
-                        n.to_string()
-                    }
-                })
-                .join(" \u{d7} "),
-        ),
+        Field::Roi => ("Window x, y, z", roi_text(windows.roi_size, " \u{d7} ")),
         Field::Overlap => (
             "Overlap of windows",
             overlap_text(windows.overlap.per_axis()),

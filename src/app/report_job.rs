@@ -15,16 +15,7 @@ impl State {
             .network
             .info()
             .map_or_else(|| "no network".to_owned(), |n| n.model.graph.name.clone());
-        let roi = d
-            .roi_size
-            .map(|n| {
-                if n <= 0 {
-                    "all".to_owned()
-                } else {
-                    n.to_string()
-                }
-            })
-            .join("x");
+        let roi = super::document::roi_text(d.roi_size, "x");
         let plan = format!(
             "{network}, roi {roi}, overlap {}, {}, {}",
             super::document::overlap_text(d.overlap),

@@ -28,7 +28,7 @@ impl State {
             (d.runtime, d.mode, d.optimizer, d.checkpointing, d.precision),
             (
                 (d.batch, d.stitch_on, d.display),
-                (d.blend, d.expandable_segments),
+                (d.blend, d.expandable_segments, d.memory_limit),
                 (!deep).then_some(roi.z),
             ),
         ));

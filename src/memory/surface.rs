@@ -29,6 +29,8 @@ pub struct Surface {
     pub limit: Extent,
     /// Slices where the columns are batches.
     pub depth: usize,
+    /// The arena's limit under which every roi is planned, in tiles where whole maps need more.
+    pub memory_limit: Option<Bytes>,
     /// What is asked of the card, row by row; `None` where there is no plan.
     pub required: Vec<Option<Part>>,
 }
@@ -79,7 +81,8 @@ impl Surface {
 }
 
 impl Planner<'_> {
-    /// The surface up to `limit` (the volume, or a larger roi); every map whole. `None` once `go_on` says no.
+    /// The surface up to `limit` (the volume, or a larger roi); whole maps, or tiles under the request's
+    /// limit. `None` once `go_on` says no.
     pub fn surface(
         &self,
         request: &BudgetRequest<'_>,
@@ -100,6 +103,7 @@ impl Planner<'_> {
             rows: grid(limit.x.max(limit.y), common(sx, sy)),
             limit,
             depth: request.roi_size.z,
+            memory_limit: request.memory_limit,
             required: Vec::new(),
         };
         for row in 0..surface.rows.len() {
@@ -114,8 +118,6 @@ impl Planner<'_> {
                 let asked = self.sketch(&BudgetRequest {
                     roi_size: surface.roi(row, column),
                     batch,
-                    memory_limit: None,
-                    tiles: false,
                     ..*request
                 });
                 surface.required.push(asked.ok().map(|p| p.required()));
@@ -201,6 +203,41 @@ mod tests {
         let (row, column) = s.largest(Bytes::gib(14)).unwrap();
         assert!(s.at(row, column).unwrap().high <= Bytes::gib(14));
         assert_eq!(s.largest(Bytes(1)), None);
+    }
+
+    #[test]
+    fn under_a_limit_each_cell_is_the_plan_in_tiles_or_none_and_the_largest_roi_grows() {
+        let graph = preset::load("nnunet-3d-6stage").unwrap().graph;
+        let planner = Planner::new(&graph);
+        let whole = BudgetRequest::new(&graph, Extent::cube(128));
+        let limited = BudgetRequest {
+            memory_limit: Some(Bytes::mib(700)),
+            ..whole
+        };
+        let limit = Extent::cube(256);
+        let [of_whole, of_limited] =
+            [whole, limited].map(|r| planner.surface(&r, limit, || true).unwrap());
+        assert_eq!(of_limited.memory_limit, limited.memory_limit);
+        let (mut less, mut none) = (0, 0);
+        for (a, b) in of_whole.required.iter().zip(&of_limited.required) {
+            match (a, b) {
+                (Some(a), Some(b)) => {
+                    assert!(b.high <= a.high);
+                    less += usize::from(b.high < a.high);
+                }
+                (Some(_), None) => none += 1,
+                (None, b) => assert_eq!(*b, None),
+            }
+        }
+        assert!(
+            less > 0 && none > 0,
+            "{less} cells ask for less, {none} have no plan"
+        );
+        let voxels = |s: &Surface| {
+            let (row, column) = s.largest(Bytes::gib(1)).unwrap();
+            s.roi(row, column).voxels()
+        };
+        assert!(voxels(&of_limited) > voxels(&of_whole));
     }
 
     #[test]

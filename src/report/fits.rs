@@ -63,6 +63,8 @@ pub struct FitsChart {
     pub card: String,
     /// GiB that are free on the card in focus.
     pub free: f64,
+    /// Why a cell has no plan.
+    pub no_plan: String,
     /// Edges of the plot: left, right, lower, upper.
     pub edges: [f64; 4],
     /// Ticks of the horizontal axis.
@@ -179,6 +181,10 @@ pub fn fits_chart(
         largest,
         card: name(in_focus),
         free: in_focus.free.as_gib(),
+        no_plan: surface.memory_limit.map_or_else(
+            || "cannot be planned".to_owned(),
+            |l| format!("no plan in {:.2} GiB, even in tiles", l.as_gib()),
+        ),
         edges: [
             x_edges[0],
             x_edges[n],

@@ -124,6 +124,7 @@ fn foot(ui: &mut Ui, below: Rect, cx: &Cx<'_>) {
             let rise = run.map_or(0.0, |h| h.peak.saturating_sub(h.before).as_gib());
             format!("{host}, measured {rise:.2}")
         }
+        Some(0) => format!("{host}, no batch surely fits"),
         Some(n) => format!("{host}, batch up to {}", crate::units::with_thousands(n)),
         None => host,
     };

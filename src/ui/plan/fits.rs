@@ -390,7 +390,7 @@ fn card(ui: &mut Ui, place: &Place, chart: &FitsChart, cell: &FitsCell, t: &Them
     let left = Align2::LEFT_CENTER;
     kit::text_in(ui, line(0.0), left, &title, fonts::caption_bold(), t.strong);
     let Some([least, most]) = cell.gib else {
-        let text = "cannot be planned";
+        let text = &chart.no_plan;
         kit::text_in(ui, line(1.0), left, text, fonts::caption(), t.text);
         return;
     };

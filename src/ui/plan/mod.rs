@@ -92,16 +92,7 @@ fn fresh_run<'a>(cx: &Cx<'a>) -> Option<&'a MemoryRecord> {
 
 fn title(cx: &Cx<'_>) -> String {
     let d = &cx.state.document;
-    let roi = d
-        .roi_size
-        .map(|n| {
-            if n <= 0 {
-                "all".to_owned()
-            } else {
-                n.to_string()
-            }
-        })
-        .join(" \u{d7} ");
+    let roi = crate::app::document::roi_text(d.roi_size, " \u{d7} ");
     let precision = format!("{:?}", d.precision).to_lowercase();
     let runtime = match d.runtime {
         crate::app::document::Runtime::Voxfit => "Voxfit",

@@ -1,7 +1,8 @@
 //! The right dock: detections, the plan in a few lines, the memory budget.
 
 use super::list;
-use crate::app::{Command, Workspace, document::overlap_text};
+use crate::app::document::{overlap_text, roi_text};
+use crate::app::{Command, Workspace};
 use crate::ui::theme::Theme;
 use crate::ui::{Cx, fonts, kit};
 use eframe::egui::{Rect, Sense, Ui, pos2, vec2};
@@ -47,16 +48,7 @@ fn plan(ui: &mut Ui, cx: &mut Cx<'_>) {
             span(format!("  {precision}, {runtime}"), false),
         ],
     );
-    let roi = d
-        .roi_size
-        .map(|n| {
-            if n <= 0 {
-                "all".to_owned()
-            } else {
-                n.to_string()
-            }
-        })
-        .join("\u{d7}");
+    let roi = roi_text(d.roi_size, "\u{d7}");
     let layout = d.layout.name();
     let blend = format!("{:?}", d.blend).to_lowercase();
     kit::rich(
