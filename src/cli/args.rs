@@ -396,6 +396,19 @@ pub(super) enum BenchVerb {
         #[arg(long)]
         series: Option<String>,
     },
+    /// One pass of the CPU engine, layer by layer, against the measured peak of its multiply-adds (a roofline table).
+    Layers {
+        /// A file or preset:NAME (with --weights seeded:1).
+        model: String,
+        /// Window size.
+        #[arg(long)]
+        roi_size: Extent,
+        /// Threads; 0 takes all cores.
+        #[arg(long, default_value = "0", value_parser = parse_threads, allow_hyphen_values = true)]
+        threads: usize,
+        #[command(flatten)]
+        files: ModelArgs,
+    },
     /// Planning one window of a network: what a slider of the plan panel costs.
     Plan {
         /// A file or preset:NAME.

@@ -1,5 +1,7 @@
 //! `voxfit bench`: times of this machine beside what they are held against. Prints; judges nothing.
 
+mod layers;
+
 use super::args::{BenchArgs, BenchVerb};
 use super::failure::{DATA, Failure};
 use super::output::{self, Align};
@@ -16,10 +18,20 @@ use std::time::Instant;
 
 pub(super) fn run(args: &BenchArgs, json: bool) -> Result<u8, Failure> {
     let repeat = args.repeat.max(1);
+    if let BenchVerb::Layers {
+        model,
+        roi_size,
+        threads,
+        files,
+    } = &args.what
+    {
+        return layers::run((model, files), *roi_size, *threads, repeat, json);
+    }
     let rows = match &args.what {
         BenchVerb::Load { path, series } => {
             progress::with("bench", |c| load(path, series.as_deref(), repeat, c))?
         }
+        BenchVerb::Layers { .. } => Vec::new(),
         BenchVerb::Plan { model, roi_size } => {
             progress::with("bench", |c| plan(model, *roi_size, repeat, c))?
         }

@@ -13,7 +13,10 @@ use super::arena::Place;
 use super::isa::Isa;
 use super::posts::{self, PostOp};
 use super::spans::{Axis, Span};
-use super::tile::{LANES, Seg, SourceAt, Tile, VOXELS, tile};
+use super::tile::{
+    AVX2, AVX512, BLOCKS, LANES, PORTABLE, Seg, SourceAt, Tile, VOXELS, tile, wide_row, wide_tile,
+    will_write,
+};
 use crate::jobs::Control;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -192,7 +195,7 @@ impl Conv {
         let call = Call {
             window,
             planes,
-            blocks: if voxel_tasks >= 64 { all } else { 1 },
+            blocks: if voxel_tasks >= 64 { all } else { BLOCKS },
         };
         let shares = all.div_ceil(call.blocks);
         (0..shares * voxel_tasks)
@@ -203,13 +206,15 @@ impl Conv {
                     return;
                 }
                 let (share, voxel_task) = (task / voxel_tasks, task % voxel_tasks);
-                #[cfg(target_arch = "x86_64")]
-                if isa == Isa::Avx2 {
-                    // SAFETY: Avx2 is only ever made by `Isa::detect`, which saw both features.
-                    unsafe { avx2_task(self, &call, share, voxel_task) };
-                    return;
+                match isa {
+                    // SAFETY: it comes from `Isa::here` alone, which saw the features.
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx512 => unsafe { avx512_task(self, &call, share, voxel_task) },
+                    // SAFETY: as above.
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx2 => unsafe { avx2_task(self, &call, share, voxel_task) },
+                    _ => self.task::<PORTABLE>(&call, share, voxel_task),
                 }
-                self.task::<false>(&call, share, voxel_task);
             });
     }
 
@@ -229,7 +234,7 @@ impl Conv {
     }
 
     #[inline(always)]
-    fn task<const AVX2: bool>(&self, call: &Call, share: usize, task: usize) {
+    fn task<const ISA: u8>(&self, call: &Call, share: usize, task: usize) {
         let Some((tap_box, outputs)) = self.find(&call.planes, task) else {
             return;
         };
@@ -245,60 +250,153 @@ impl Conv {
                 channels: *channels,
             };
         }
+        let mut out: Tile = [[0.0; LANES * BLOCKS]; VOXELS];
         let blocks = &self.packed.blocks;
         let from = share * call.blocks;
         let to = (from + call.blocks).min(blocks.len());
-        for block in &blocks[from..to] {
+        let mut next = from;
+        while next < to {
+            let together = together::<ISA>(&blocks[next..to]);
+            next += together.len();
             let mut sources = bases;
-            if block.input > 0 {
-                sources[0].start = sources[0].start.wrapping_add(block.input);
+            let input = together.first().map_or(0, |b| b.input);
+            if input > 0 {
+                sources[0].start = sources[0].start.wrapping_add(input);
             }
             let mut p = outputs.start;
             while p < outputs.end {
-                p += self.voxels::<AVX2>(call.window, tap_box, block, &sources, (p, outputs.end));
+                let rest = (p, outputs.end);
+                let made = (tap_box, together);
+                p += self.voxels::<ISA>(call.window, made, &sources, rest, &mut out);
             }
         }
     }
 
     /// One tile from voxel `p` of the box on; returns how many voxels it did.
     #[inline(always)]
-    fn voxels<const AVX2: bool>(
+    fn voxels<const ISA: u8>(
         &self,
         window: usize,
-        tap_box: &TapBox,
-        block: &Block,
+        (tap_box, blocks): (&TapBox, &[Block]),
         sources: &[SourceAt; MAX_SOURCES],
         (p, end): (usize, usize),
+        out: &mut Tile,
     ) -> usize {
-        let n = (end - p).min(if block.narrow { 12 } else { 6 });
+        let narrow = blocks.iter().any(|b| b.narrow);
+        let along = &tap_box.axes[2];
+        let in_row = (along.count - p % along.count).min(end - p);
+        let row = ISA == AVX512 && !narrow && in_row >= 12;
+        let n = match (row, narrow) {
+            (true, _) if blocks.len() == 1 => in_row.min(24) / 12 * 12,
+            (true, _) => 12,
+            (false, true) => (end - p).min(12),
+            (false, false) => (end - p).min(if ISA == AVX512 { 12 } else { 6 }),
+        };
         let mut ins = [0; VOXELS];
         let mut outs = [0; VOXELS];
-        self.walk(tap_box, p, n, &mut ins, &mut outs);
-        let mut out: Tile = [[0.0; LANES]; VOXELS];
-        let weights = self.packed.values[block.weights..].as_ptr();
+        if row {
+            self.walk(tap_box, p, 1, &mut ins, &mut outs);
+            for t in 1..n {
+                outs[t] = outs[0] + t * along.out_step;
+            }
+        } else {
+            self.walk(tap_box, p, n, &mut ins, &mut outs);
+        }
+        let len = self.output.iter().product::<usize>() * self.channels;
+        let channel = blocks.first().map_or(0, |b| b.channel);
+        for voxel in &outs[..n] {
+            let element = window * len + voxel * self.channels + channel;
+            will_write(self.target.start().wrapping_add(element));
+            if blocks.len() > 1 {
+                will_write(self.target.start().wrapping_add(element + LANES));
+            }
+        }
+        if row {
+            self.row_sums(tap_box, blocks, sources, (ins[0], along.in_step, n), out);
+        } else {
+            self.sums::<ISA>(tap_box, blocks, sources, (&ins, n), out);
+        }
+        for (sums, voxel) in out.iter_mut().zip(&outs).take(n) {
+            for (block, sums) in blocks.iter().zip(sums.as_chunks_mut::<LANES>().0) {
+                self.store(window, block, sums, *voxel);
+            }
+        }
+        n
+    }
+
+    /// The sums of 12 or 24 voxels `step` apart in one row, for one or two blocks.
+    #[inline(always)]
+    fn row_sums(
+        &self,
+        tap_box: &TapBox,
+        blocks: &[Block],
+        sources: &[SourceAt; MAX_SOURCES],
+        (first, step, n): (usize, usize, usize),
+        out: &mut Tile,
+    ) {
+        let weights = |block: &Block| self.packed.values[block.weights..].as_ptr();
+        let (segs, at) = (tap_box.segs.as_slice(), (first, step));
+        match blocks {
+            // SAFETY: as in `sums`; the voxels of a row of a box lie in_step apart in the input.
+            [a, b] => unsafe { wide_row::<4, 2>(segs, sources, at, [a, b].map(weights), out) },
+            // SAFETY: as above.
+            [a] if n == 24 => unsafe { wide_row::<8, 1>(segs, sources, at, [weights(a)], out) },
+            // SAFETY: as above.
+            [a] => unsafe { wide_row::<4, 1>(segs, sources, at, [weights(a)], out) },
+            _ => {}
+        }
+    }
+
+    /// The sums of `n` voxels for one or two blocks.
+    #[inline(always)]
+    fn sums<const ISA: u8>(
+        &self,
+        tap_box: &TapBox,
+        blocks: &[Block],
+        sources: &[SourceAt; MAX_SOURCES],
+        (ins, n): (&[usize; VOXELS], usize),
+        out: &mut Tile,
+    ) {
+        let weights = |block: &Block| self.packed.values[block.weights..].as_ptr();
         let segs = tap_box.segs.as_slice();
+        // SAFETY (of all below): segments were laid out inside the sources for every voxel of the box, a block's weights
+        // were packed for every row, and ISA comes from `Isa::here`.
         macro_rules! tiled {
-            ($r:literal, $v:literal) => {
-                // SAFETY: segments were laid out inside the sources for every voxel of the box, the block's weights were
-                // packed for every row, and AVX2 comes from `Isa::detect`.
+            ($block:expr, $r:literal, $v:literal) => {
+                // SAFETY: as above.
                 unsafe {
-                    tile::<AVX2, $r, $v>(segs, sources, ins.first_chunk::<$r>().unwrap_or(&[0; $r]), weights, &mut out);
+                    let voxels = ins.first_chunk::<$r>().unwrap_or(&[0; $r]);
+                    tile::<ISA, $r, $v>(segs, sources, voxels, weights($block), out);
                 }
             };
         }
-        match (block.narrow, n) {
-            (true, 1..=2) => tiled!(2, 1),
-            (true, 3..=6) => tiled!(6, 1),
-            (true, _) => tiled!(12, 1),
-            (false, 1) => tiled!(1, 2),
-            (false, 2) => tiled!(2, 2),
-            (false, 3..=4) => tiled!(4, 2),
-            (false, _) => tiled!(6, 2),
+        macro_rules! wide {
+            ($blocks:expr, $r:literal) => {
+                // SAFETY: as above.
+                unsafe {
+                    let voxels = ins.first_chunk::<$r>().unwrap_or(&[0; $r]);
+                    wide_tile(segs, sources, voxels, $blocks.map(weights), out);
+                }
+            };
         }
-        for (sums, voxel) in out.iter_mut().zip(&outs).take(n) {
-            self.store(window, block, sums, *voxel);
+        match (blocks, n) {
+            ([a, b], 1) => wide!([a, b], 1),
+            ([a, b], 2) => wide!([a, b], 2),
+            ([a, b], 3..=4) => wide!([a, b], 4),
+            ([a, b], 5..=8) => wide!([a, b], 8),
+            ([a, b], _) => wide!([a, b], 12),
+            ([a], 1..=2) if a.narrow => tiled!(a, 2, 1),
+            ([a], 3..=6) if a.narrow => tiled!(a, 6, 1),
+            ([a], _) if a.narrow => tiled!(a, 12, 1),
+            ([a], 1..=4) if ISA == AVX512 => wide!([a], 4),
+            ([a], 5..=8) if ISA == AVX512 => wide!([a], 8),
+            ([a], _) if ISA == AVX512 => wide!([a], 12),
+            ([a], 1) => tiled!(a, 1, 2),
+            ([a], 2) => tiled!(a, 2, 2),
+            ([a], 3..=4) => tiled!(a, 4, 2),
+            ([a], _) => tiled!(a, 6, 2),
+            _ => {}
         }
-        n
     }
 
     /// Input and output voxel offsets of the `n` voxels from `p` on; the rest repeats the last, which is computed in vain.
@@ -313,7 +411,7 @@ impl Conv {
     ) {
         let [a, b, c] = &tap_box.axes;
         let (mut i, mut j, mut k) = (p / (b.count * c.count), p / c.count % b.count, p % c.count);
-        for t in 0..VOXELS {
+        for t in 0..n.next_multiple_of(12) {
             if t < n {
                 ins[t] = ((i * a.in_step) * self.input[1] + j * b.in_step) * self.input[2]
                     + k * c.in_step;
@@ -339,11 +437,25 @@ impl Conv {
     /// Bias last, then the epilogue, then into the arena.
     #[inline(always)]
     fn store(&self, window: usize, block: &Block, sums: &mut [f32; LANES], voxel: usize) {
-        let bias = &self.packed.bias[block.channel..block.channel + block.channels];
-        let values = &mut sums[..block.channels];
-        for (v, b) in values.iter_mut().zip(bias) {
-            *v += b;
+        let bias = &self.packed.bias[block.channel..];
+        // A whole block is a length that the compiler knows, a copy of the bias one that nothing else changes.
+        if let (LANES, Some(bias)) = (block.channels, bias.first_chunk::<LANES>().copied()) {
+            for (v, b) in sums.iter_mut().zip(bias) {
+                *v += b;
+            }
+            self.finish(window, block, sums, voxel);
+        } else {
+            let values = &mut sums[..block.channels];
+            for (v, b) in values.iter_mut().zip(bias) {
+                *v += b;
+            }
+            self.finish(window, block, values, voxel);
         }
+    }
+
+    /// The epilogue, then into the arena.
+    #[inline(always)]
+    fn finish(&self, window: usize, block: &Block, values: &mut [f32], voxel: usize) {
         let len = self.output.iter().product::<usize>() * self.channels;
         let element = voxel * self.channels + block.channel;
         // SAFETY: this task alone writes this voxel's channels, and the epilogue reads them from the same position only.
@@ -353,10 +465,25 @@ impl Conv {
     }
 }
 
+/// The blocks from the first on that are made together: two wide ones of one group where registers are wide enough.
+fn together<const ISA: u8>(blocks: &[Block]) -> &[Block] {
+    let two = match blocks {
+        [a, b, ..] => ISA == AVX512 && !a.narrow && !b.narrow && a.input == b.input,
+        _ => false,
+    };
+    &blocks[..blocks.len().min(if two { 2 } else { 1 })]
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx2,fma")]
+fn avx512_task(conv: &Conv, call: &Call, share: usize, task: usize) {
+    conv.task::<AVX512>(call, share, task);
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn avx2_task(conv: &Conv, call: &Call, share: usize, task: usize) {
-    conv.task::<true>(call, share, task);
+    conv.task::<AVX2>(call, share, task);
 }
 
 /// Tasks that so many outputs of one box are.

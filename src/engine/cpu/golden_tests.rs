@@ -127,7 +127,8 @@ fn small_exports_give_pytorchs_values_and_the_same_bits_on_any_threads_and_instr
         let memory = made.memory;
         assert_eq!(memory.planned, memory.allocated, "{name}");
         assert_eq!(memory.planned, memory.measured_peak, "{name}");
-        for other in [CpuEngine::new(1).unwrap(), CpuEngine::portable(2).unwrap()] {
+        for isa in super::Isa::here() {
+            let other = CpuEngine::with_isa(1, isa).unwrap();
             assert_eq!(run(other).outputs, made.outputs, "{name}: other bits");
         }
         for (i, output) in made.outputs.iter().enumerate() {

@@ -7,17 +7,33 @@ pub(super) enum Isa {
     Portable,
     /// AVX2 with FMA.
     Avx2,
+    /// AVX-512 for convolutions, AVX2 and FMA for the rest.
+    Avx512,
 }
 
 impl Isa {
-    /// The widest that this machine has.
+    /// The widest that this machine has and that gave the portable path's bits when it was first asked for.
     pub(super) fn detect() -> Self {
+        static FOUND: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
+        *FOUND.get_or_init(|| {
+            let mut all = Self::here().into_iter().rev();
+            all.find(|isa| super::tile::same_bits(*isa))
+                .unwrap_or(Self::Portable)
+        })
+    }
+
+    /// Those that this machine has, the widest last.
+    pub(super) fn here() -> Vec<Self> {
+        let mut all = vec![Self::Portable];
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
         {
-            return Self::Avx2;
+            all.push(Self::Avx2);
+            if std::arch::is_x86_feature_detected!("avx512f") {
+                all.push(Self::Avx512);
+            }
         }
-        Self::Portable
+        all
     }
 
     /// Its name in a word.
@@ -25,6 +41,7 @@ impl Isa {
         match self {
             Self::Portable => "portable",
             Self::Avx2 => "AVX2 and FMA",
+            Self::Avx512 => "AVX-512",
         }
     }
 }
@@ -42,8 +59,8 @@ macro_rules! for_each_isa {
                 fn avx2($($arg: $ty),*) {
                     body($($arg),*);
                 }
-                if isa == $crate::engine::cpu::isa::Isa::Avx2 {
-                    // SAFETY: Avx2 is only ever made by `Isa::detect`, which saw both features.
+                if isa != $crate::engine::cpu::isa::Isa::Portable {
+                    // SAFETY: others than the portable one come from `Isa::here` alone, which saw both features.
                     unsafe { avx2($($arg),*) };
                     return;
                 }

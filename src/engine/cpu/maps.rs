@@ -8,6 +8,7 @@
 
 use super::arena::Place;
 use super::isa::{Isa, for_each_isa};
+use super::lanes::{larger, larger_of};
 use super::posts::{self, BLOCK, PostOp};
 use crate::jobs::Control;
 use crate::network::PadMode;
@@ -83,7 +84,7 @@ impl Maps {
             .with_max_len(8)
             .for_each(|task| {
                 if !control.is_cancelled() {
-                    row(isa, self, window, task);
+                    row(isa, isa, self, window, task);
                 }
             });
     }
@@ -120,7 +121,7 @@ impl Maps {
 
 for_each_isa! {
     /// One row of output voxels.
-    fn row(maps: &Maps, window: usize, row: usize) {
+    fn row(isa: Isa, maps: &Maps, window: usize, row: usize) {
         let (a, b) = (row / maps.output[1], row % maps.output[1]);
         let len = maps.output.iter().product::<usize>() * maps.channels;
         let mut buffer = [0.0_f32; BLOCK];
@@ -129,7 +130,7 @@ for_each_isa! {
             let sum = if matches!(maps.rule, Rule::Softmax) { softmax_scale(maps, window, [a, b, c]) } else { (0.0, 1.0) };
             while first < maps.channels {
                 let block = &mut buffer[..(maps.channels - first).min(BLOCK)];
-                fill(maps, window, [a, b, c], first, sum, block);
+                fill(isa, maps, window, ([a, b, c], first), sum, block);
                 let element = (row * maps.output[2] + c) * maps.channels + first;
                 // SAFETY: this task alone writes this row, and the epilogue reads the same positions of its places.
                 unsafe { posts::apply(&maps.posts, block, element, first, window, len) };
@@ -144,10 +145,10 @@ for_each_isa! {
 /// Channels `first..` of one output voxel.
 #[inline(always)]
 fn fill(
+    isa: Isa,
     maps: &Maps,
     window: usize,
-    at: [usize; 3],
-    first: usize,
+    (at, first): ([usize; 3], usize),
     softmax: (f32, f32),
     block: &mut [f32],
 ) {
@@ -174,16 +175,8 @@ fn fill(
         Rule::Concat => concat(maps, window, at, first, block),
         Rule::MaxPool(p) => {
             block.fill(f32::NEG_INFINITY);
-            taps(
-                maps,
-                window,
-                p,
-                at,
-                first,
-                block.len(),
-                |i, x, block| block[i] = larger(block[i], x),
-                block,
-            );
+            let f = |block: &mut [f32], values: &[f32]| larger_of(isa, block, values);
+            taps(maps, window, p, (at, first), f, block);
         }
         Rule::AvgPool(p, count_padding) => {
             block.fill(0.0);
@@ -191,10 +184,8 @@ fn fill(
                 maps,
                 window,
                 p,
-                at,
-                first,
-                block.len(),
-                |i, x, block| block[i] += x,
+                (at, first),
+                |block, values| block.iter_mut().zip(values).for_each(|(m, x)| *m += x),
                 block,
             );
             let n = if *count_padding {
@@ -210,53 +201,49 @@ fn fill(
     }
 }
 
-/// The larger of two; NaN wins, and +0 is larger than -0.
+/// Calls `f(block, values)` for each tap of a pooling that lies inside; returns how many voxels did.
 #[inline(always)]
-fn larger(m: f32, x: f32) -> f32 {
-    if x > m || x.is_nan() || (x == m && m.is_sign_negative()) {
-        if m.is_nan() { m } else { x }
-    } else {
-        m
-    }
-}
-
-/// Calls `f(channel in block, value, block)` for each tap of a pooling that lies inside; returns how many voxels did.
-#[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "all of one output voxel")]
 fn taps(
     maps: &Maps,
     window: usize,
     p: &Pooling,
-    at: [usize; 3],
-    first: usize,
-    channels: usize,
-    f: impl Fn(usize, f32, &mut [f32]),
+    (at, first): ([usize; 3], usize),
+    f: impl Fn(&mut [f32], &[f32]),
     block: &mut [f32],
 ) -> usize {
-    let range = |d: usize| {
-        let (start, l) = (at[d] * p.stride[d], p.dilation[d]);
-        let skipped = p.pad[d].saturating_sub(start).div_ceil(l);
-        let from = start + skipped * l - p.pad[d].min(start + skipped * l);
-        let to = (start + (p.kernel[d] - 1) * l + 1)
-            .saturating_sub(p.pad[d])
-            .min(maps.input[d]);
-        (from..to).step_by(l)
-    };
+    let [l, m, n] = p.dilation;
+    let [a, b, c] = std::array::from_fn(|d| inside(p, d, at[d], maps.input[d]));
     let mut met = 0;
-    for a in range(0) {
-        for b in range(1) {
-            for c in range(2) {
-                let from = maps.voxel([a, b, c]) * maps.channels + first;
+    let mut i = a.start;
+    while i < a.end {
+        let mut j = b.start;
+        while j < b.end {
+            let mut k = c.start;
+            while k < c.end {
+                let from = maps.voxel([i, j, k]) * maps.channels + first;
                 // SAFETY: pooling never writes its source.
-                let source = unsafe { maps.source(window, 0, (from, channels)) };
-                for (i, x) in source.iter().enumerate() {
-                    f(i, *x, block);
-                }
+                let source = unsafe { maps.source(window, 0, (from, block.len())) };
+                f(block, source);
                 met += 1;
+                k += n;
             }
+            j += m;
         }
+        i += l;
     }
     met
+}
+
+/// From the first tap inside the map to one past the last, along one axis.
+#[inline(always)]
+fn inside(p: &Pooling, d: usize, at: usize, input: usize) -> Range<usize> {
+    let (start, l) = (at * p.stride[d], p.dilation[d]);
+    let before = p.pad[d].saturating_sub(start);
+    // A division for every voxel would cost more than the pooling itself.
+    let skipped = if l == 1 { before } else { before.div_ceil(l) };
+    let from = start + skipped * l - p.pad[d].min(start + skipped * l);
+    let to = (start + (p.kernel[d] - 1) * l + 1).saturating_sub(p.pad[d]);
+    from..to.min(input)
 }
 
 /// Taps of a pooling inside the padded input.

@@ -4,9 +4,11 @@ mod arena;
 mod conv;
 mod counted;
 mod isa;
+mod lanes;
 mod lookup;
 mod maps;
 mod norm;
+mod peak;
 mod posts;
 mod prepare;
 mod resize;
@@ -45,6 +47,23 @@ struct Prepared {
     counter: counted::Counter,
     /// Work of each step, for progress inside a window.
     work: Vec<u64>,
+    /// Seconds that each step took, all windows together.
+    took: Vec<f64>,
+}
+
+/// What one step of a pass did: a point of the roofline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerTime {
+    /// The step's name.
+    pub name: String,
+    /// Operators that it does in one go.
+    pub operators: Vec<String>,
+    /// Floating point operations of one window (or batch of windows).
+    pub flops: u64,
+    /// Bytes that it reads and writes in the arena, each once.
+    pub bytes: Bytes,
+    /// Seconds of all passes since the plan was prepared.
+    pub seconds: f64,
 }
 
 /// What the CPU engine runs on.
@@ -87,6 +106,35 @@ impl CpuEngine {
     /// An engine without the instruction sets beyond the portable one, to compare bits with.
     pub fn portable(threads: usize) -> Result<Self, EngineError> {
         Self::with_isa(threads, Isa::Portable)
+    }
+
+    /// What each step took since the plan was prepared, all passes and windows together; empty before.
+    pub fn layers(&self) -> Vec<LayerTime> {
+        let Some(p) = &self.prepared else {
+            return Vec::new();
+        };
+        let schedule = &p.plan.schedule;
+        let node = |n: &usize| p.plan.graph.nodes.get(*n).map(|n| n.op.kind().to_owned());
+        let steps = schedule.steps.iter().zip(p.work.iter().zip(&p.took));
+        steps
+            .map(|(step, (flops, seconds))| {
+                let inner = step.slabs.iter().flat_map(|s| &s.steps);
+                let nodes = inner.chain([step]).flat_map(|s| &s.nodes);
+                let places = step.reads.iter().chain(&step.writes);
+                LayerTime {
+                    name: step.name.clone(),
+                    operators: nodes.filter_map(node).collect(),
+                    flops: if *flops > 1 { *flops } else { 0 },
+                    bytes: places.map(|&t| schedule.tensors[t].bytes).sum(),
+                    seconds: *seconds,
+                }
+            })
+            .collect()
+    }
+
+    /// The most floating point operations in a second that this engine's threads reach, measured now in about 0.2 s.
+    pub fn peak(&self) -> f64 {
+        peak::flops_per_second(&self.pool, self.isa)
     }
 
     /// Threads it runs on.
@@ -148,6 +196,7 @@ impl Engine for CpuEngine {
             .collect();
         let work = prepare::work(&plan.graph, &plan.schedule);
         self.prepared = Some(Prepared {
+            took: vec![0.0; work.len()],
             work,
             counter: counted::Counter::new(&plan.schedule),
             plan: plan.clone(),
@@ -212,7 +261,9 @@ impl Prepared {
                 within(&self.work, step, (0, 1), windows, control);
                 self.arena.touch(self.ends[step]);
                 self.counter.begin(step);
+                let start = std::time::Instant::now();
                 self.step(step, isa, (first, windows), (source, sink), control)?;
+                self.took[step] += start.elapsed().as_secs_f64();
                 self.counter.end(step);
             }
             first += windows;

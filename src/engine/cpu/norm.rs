@@ -3,6 +3,7 @@
 
 use super::arena::Place;
 use super::isa::{Isa, for_each_isa};
+use super::lanes;
 use super::posts::{self, BLOCK, PostOp};
 use crate::jobs::Control;
 use rayon::prelude::*;
@@ -279,18 +280,13 @@ pub(super) fn average(
     }
 }
 
-for_each_isa! {
-    /// Sums of one brick, voxel by voxel.
-    fn sum_brick(values: &[f32], sums: &mut [f64]) {
-        let channels = sums.len() / 2;
-        sums.fill(0.0);
-        for voxel in values.chunks_exact(channels) {
-            for (pair, x) in sums.as_chunks_mut::<2>().0.iter_mut().zip(voxel) {
-                let x = f64::from(*x);
-                pair[0] += x;
-                pair[1] += x * x;
-            }
-        }
+/// Sums of one brick, voxel by voxel.
+fn sum_brick(isa: Isa, values: &[f32], sums: &mut [f64]) {
+    let channels = sums.len() / 2;
+    sums.fill(0.0);
+    // A run of voxels that stays in the cache while its channels are summed in registers.
+    for run in values.chunks((4096 / channels).max(1) * channels) {
+        lanes::sum(isa, run, sums);
     }
 }
 

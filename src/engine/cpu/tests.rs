@@ -1,7 +1,7 @@
 //! Operators against a naive f64 reference, the same bits on every path, exact windows, and the arena to the byte.
 
 use super::super::{Engine as _, Tensor, forward};
-use super::CpuEngine;
+use super::{CpuEngine, Isa};
 use crate::jobs::Control;
 use crate::memory::{Precision, schedule};
 use crate::network::builder::{Builder, Conv};
@@ -41,6 +41,12 @@ fn random_weights(graph: &Graph, seed: u64) -> Weights {
         weights.insert(id, v.into());
     }
     weights
+}
+
+/// An engine of one thread for each instruction set of this machine.
+fn each_isa() -> Vec<(Isa, CpuEngine)> {
+    let with = |isa| (isa, CpuEngine::with_isa(1, isa).unwrap());
+    Isa::here().into_iter().map(with).collect()
 }
 
 fn run(graph: &Graph, weights: &Weights, input: &Tensor, engine: &mut CpuEngine) -> Vec<Tensor> {
@@ -195,8 +201,10 @@ proptest! {
         let weights = random_weights(&graph, 3);
         let x = input(c.ins, &c.spatial, 1);
         let fast = run(&graph, &weights, &x, &mut CpuEngine::new(2).unwrap());
-        let plain = run(&graph, &weights, &x, &mut CpuEngine::portable(1).unwrap());
-        prop_assert_eq!(bits(&fast), bits(&plain), "instruction sets or threads change bits");
+        for (isa, mut engine) in each_isa() {
+            let other = run(&graph, &weights, &x, &mut engine);
+            prop_assert_eq!(bits(&fast), bits(&other), "{:?} or threads change bits", isa);
+        }
         let truth = naive_conv(&c, &x, &weights, &graph, &fast[0].shape);
         close(&fast[0].values, &truth, 1e-5)?;
     }
@@ -238,11 +246,47 @@ proptest! {
         same.insert(transposed.find("w").unwrap(), weights.get(graph.find("w").unwrap()).unwrap().clone());
         let y = input(c.outs, &out, 1);
         let adjoint = run(&transposed, &same, &y, &mut CpuEngine::new(2).unwrap());
-        let plain = run(&transposed, &same, &y, &mut CpuEngine::portable(1).unwrap());
-        prop_assert_eq!(bits(&adjoint), bits(&plain));
+        for (isa, mut engine) in each_isa() {
+            let other = run(&transposed, &same, &y, &mut engine);
+            prop_assert_eq!(bits(&adjoint), bits(&other), "{:?}", isa);
+        }
         let dot = |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum() };
         let (left, right) = (dot(&forward_map[0].values, &y.values), dot(&x.values, &adjoint[0].values));
         prop_assert!((left - right).abs() < 1e-3 * (1.0 + left.abs()), "{} is not {}", left, right);
+    }
+}
+
+#[test]
+fn long_rows_give_the_same_bits_in_every_instruction_set() {
+    // Rows of 12, of 24 and of what is left; one block of 16 channels, two, and a narrow one.
+    for (ins, outs, row, stride) in [
+        (1, 16, 61, 1),
+        (3, 40, 27, 1),
+        (16, 48, 40, 2),
+        (5, 72, 13, 1),
+    ] {
+        let c = Case {
+            ins,
+            outs,
+            groups: 1,
+            kernel: [3; 3],
+            stride: [1, 1, stride],
+            pad: [1; 3],
+            dilation: [1; 3],
+            spatial: [2, 3, row],
+        };
+        let graph = conv_graph(&c);
+        let weights = random_weights(&graph, 17);
+        let x = input(c.ins, &c.spatial, 1);
+        let made: Vec<_> = each_isa()
+            .into_iter()
+            .map(|(isa, mut engine)| (isa, run(&graph, &weights, &x, &mut engine)))
+            .collect();
+        let truth = naive_conv(&c, &x, &weights, &graph, &made[0].1[0].shape);
+        close(&made[0].1[0].values, &truth, 1e-5).unwrap();
+        for (isa, other) in &made {
+            assert_eq!(bits(&made[0].1), bits(other), "{isa:?}, {c:?}");
+        }
     }
 }
 
@@ -368,13 +412,10 @@ fn threads_batches_and_instruction_sets_change_no_bit() {
     let weights = random_weights(&graph, 13);
     let pair = input(2, &[6, 10, 8], 2);
     let both = run(&graph, &weights, &pair, &mut CpuEngine::new(3).unwrap());
-    let portable = run(
-        &graph,
-        &weights,
-        &pair,
-        &mut CpuEngine::portable(1).unwrap(),
-    );
-    assert_eq!(bits(&both), bits(&portable));
+    for (isa, mut engine) in each_isa() {
+        let other = run(&graph, &weights, &pair, &mut engine);
+        assert_eq!(bits(&both), bits(&other), "{isa:?}");
+    }
     let half = pair.values.len() / 2;
     let second = Tensor {
         shape: vec![1, 2, 6, 10, 8],
