@@ -26,6 +26,8 @@ use std::sync::Arc;
 pub(super) const MAX_SOURCES: usize = 8;
 /// Voxels of one task: enough to reuse weights in the cache, few enough to share and to stop soon.
 const TASK_VOXELS: usize = 384;
+/// Lanes of a tile's row.
+const WIDE: usize = LANES * BLOCKS;
 
 /// Up to 16 output channels that are computed together.
 #[derive(Clone, Copy, Debug)]
@@ -250,7 +252,7 @@ impl Conv {
                 channels: *channels,
             };
         }
-        let mut out: Tile = [[0.0; LANES * BLOCKS]; VOXELS];
+        let mut out: Tile = [[0.0; WIDE]; VOXELS];
         let blocks = &self.packed.blocks;
         let from = share * call.blocks;
         let to = (from + call.blocks).min(blocks.len());
@@ -302,13 +304,16 @@ impl Conv {
         } else {
             self.walk(tap_box, p, n, &mut ins, &mut outs);
         }
-        let len = self.output.iter().product::<usize>() * self.channels;
         let channel = blocks.first().map_or(0, |b| b.channel);
-        for voxel in &outs[..n] {
-            let element = window * len + voxel * self.channels + channel;
-            will_write(self.target.start().wrapping_add(element));
+        for voxel in &mut outs[..n] {
+            *voxel = *voxel * self.channels + channel;
+        }
+        let len = self.output.iter().product::<usize>() * self.channels;
+        for element in &outs[..n] {
+            let line = self.target.start().wrapping_add(window * len + element);
+            will_write(line);
             if blocks.len() > 1 {
-                will_write(self.target.start().wrapping_add(element + LANES));
+                will_write(line.wrapping_add(LANES));
             }
         }
         if row {
@@ -316,12 +321,56 @@ impl Conv {
         } else {
             self.sums::<ISA>(tap_box, blocks, sources, (&ins, n), out);
         }
-        for (sums, voxel) in out.iter_mut().zip(&outs).take(n) {
-            for (block, sums) in blocks.iter().zip(sums.as_chunks_mut::<LANES>().0) {
-                self.store(window, block, sums, *voxel);
+        self.finish((window, len), blocks, &outs[..n], out);
+        n
+    }
+
+    /// Bias last, then the epilogue, then into the arena: a tile of some blocks, whose voxels' first values are `elements`
+    /// of a window's map.
+    #[inline(always)]
+    fn finish(
+        &self,
+        (window, len): (usize, usize),
+        blocks: &[Block],
+        elements: &[usize],
+        out: &mut Tile,
+    ) {
+        let rows = &mut out[..elements.len()];
+        let mut channels = 0;
+        for (b, block) in blocks.iter().enumerate() {
+            let mut bias = [0.0; LANES];
+            bias[..block.channels]
+                .copy_from_slice(&self.packed.bias[block.channel..][..block.channels]);
+            for row in &mut *rows {
+                for (v, b) in row.as_chunks_mut::<LANES>().0[b].iter_mut().zip(bias) {
+                    *v += b;
+                }
+            }
+            channels += block.channels;
+        }
+        let channel = blocks.first().map_or(0, |b| b.channel);
+        // SAFETY: this task alone writes these voxels' channels, and the epilogue reads them from the same positions only.
+        unsafe {
+            posts::apply_rows(
+                &self.posts,
+                rows,
+                elements,
+                (channel, channels),
+                (window, len),
+            );
+        };
+        for (row, element) in rows.iter().zip(elements) {
+            let at = window * len + element;
+            // Whole blocks are lengths that the compiler knows: a few moves instead of a call.
+            match channels {
+                // SAFETY: as above.
+                LANES => unsafe { self.target.write(at, &row[..LANES]) },
+                // SAFETY: as above.
+                WIDE => unsafe { self.target.write(at, &row[..WIDE]) },
+                // SAFETY: as above.
+                _ => unsafe { self.target.write(at, &row[..channels]) },
             }
         }
-        n
     }
 
     /// The sums of 12 or 24 voxels `step` apart in one row, for one or two blocks.
@@ -432,36 +481,6 @@ impl Conv {
                 ins[t] = ins[n - 1];
             }
         }
-    }
-
-    /// Bias last, then the epilogue, then into the arena.
-    #[inline(always)]
-    fn store(&self, window: usize, block: &Block, sums: &mut [f32; LANES], voxel: usize) {
-        let bias = &self.packed.bias[block.channel..];
-        // A whole block is a length that the compiler knows, a copy of the bias one that nothing else changes.
-        if let (LANES, Some(bias)) = (block.channels, bias.first_chunk::<LANES>().copied()) {
-            for (v, b) in sums.iter_mut().zip(bias) {
-                *v += b;
-            }
-            self.finish(window, block, sums, voxel);
-        } else {
-            let values = &mut sums[..block.channels];
-            for (v, b) in values.iter_mut().zip(bias) {
-                *v += b;
-            }
-            self.finish(window, block, values, voxel);
-        }
-    }
-
-    /// The epilogue, then into the arena.
-    #[inline(always)]
-    fn finish(&self, window: usize, block: &Block, values: &mut [f32], voxel: usize) {
-        let len = self.output.iter().product::<usize>() * self.channels;
-        let element = voxel * self.channels + block.channel;
-        // SAFETY: this task alone writes this voxel's channels, and the epilogue reads them from the same position only.
-        unsafe { posts::apply(&self.posts, values, element, block.channel, window, len) };
-        // SAFETY: as above.
-        unsafe { self.target.write(window * len + element, values) };
     }
 }
 

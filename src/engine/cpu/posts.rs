@@ -77,6 +77,51 @@ pub(super) unsafe fn apply(
     }
 }
 
+/// Applies the epilogue to the first `channels` values of each row, the values of a window's map from the row's element on;
+/// the first is of channel `channel`. What a row holds beyond them may change too.
+///
+/// # Safety
+/// As for [`apply`].
+#[inline(always)]
+pub(super) unsafe fn apply_rows<const W: usize>(
+    posts: &[PostOp],
+    rows: &mut [[f32; W]],
+    elements: &[usize],
+    (channel, channels): (usize, usize),
+    (window, window_len): (usize, usize),
+) {
+    for post in posts {
+        match post {
+            PostOp::Act(act) if channels > W / 2 => activate(*act, rows.as_flattened_mut()),
+            PostOp::Act(act) => {
+                for row in &mut *rows {
+                    activate(*act, &mut row[..W / 2]);
+                }
+            }
+            PostOp::PRelu(slopes) => {
+                let slopes = &slopes[channel..channel + channels];
+                for x in &mut *rows {
+                    for (x, slope) in x.iter_mut().zip(slopes) {
+                        *x = if *x > 0.0 { *x } else { slope * *x };
+                    }
+                }
+            }
+            PostOp::Add(place) | PostOp::Mul(place) => {
+                let multiply = matches!(post, PostOp::Mul(_));
+                for (row, element) in rows.iter_mut().zip(elements) {
+                    let part = place.part(window * window_len + element, channels);
+                    let mut other = [0.0; W];
+                    // SAFETY: `part` has so many values, and by the caller's promise nobody writes them now.
+                    other[..channels].copy_from_slice(unsafe { part.values() });
+                    for (x, other) in row.iter_mut().zip(other) {
+                        *x = if multiply { *x * other } else { *x + other };
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// An activation of each value. `Relu` passes NaN on and makes +0 of -0.
 #[inline(always)]
 fn activate(act: Act, block: &mut [f32]) {

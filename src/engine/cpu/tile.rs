@@ -315,9 +315,9 @@ mod avx512 {
         _mm512_storeu_ps,
     };
 
-    /// See [`super::wide_tile`].
+    /// See [`super::wide_tile`]. A function of its own, so that its registers are dealt out for its loop alone.
     #[target_feature(enable = "avx512f,avx2,fma")]
-    #[inline]
+    #[inline(never)]
     #[expect(
         clippy::multiple_unsafe_ops_per_block,
         reason = "reads of one segment, all covered by one promise"
@@ -362,9 +362,9 @@ mod avx512 {
         store(&acc, out);
     }
 
-    /// See [`super::wide_row`]: of three voxels in a row each address is one pointer and a multiple of one step.
+    /// See [`super::wide_row`]; a function of its own, as above. Of three voxels in a row each address is one pointer and a multiple of one step.
     #[target_feature(enable = "avx512f,avx2,fma")]
-    #[inline]
+    #[inline(never)]
     #[expect(
         clippy::multiple_unsafe_ops_per_block,
         reason = "reads of one segment, all covered by one promise"
