@@ -4,7 +4,7 @@ use crate::app::{Startup, Workspace};
 use crate::geometry::Extent;
 use crate::memory::Precision;
 use crate::memory::budget::{Display, Mode, Optimizer, Runtime, StitchOn};
-use crate::network::Choice;
+use crate::network::{Asked, Choice};
 use crate::tiling::{Blend, Layout, parse_overlap, parse_roi};
 use crate::units::Bytes;
 use clap::{Args, Parser, Subcommand};
@@ -121,6 +121,15 @@ impl ModelArgs {
             weights: self.weights.clone(),
             configuration: self.configuration.clone(),
             fold: self.fold.clone(),
+            asked: None,
+        }
+    }
+
+    /// The same for a window of this size, where one is asked for.
+    pub(super) fn choice_at(&self, roi_size: Option<Extent>) -> Choice {
+        Choice {
+            asked: roi_size.map(|roi| Asked::Window(roi.to_array())),
+            ..self.choice()
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::tiling::Facts;
 use crate::units::Bytes;
 
 pub(super) fn run(args: &BudgetArgs, json: bool) -> Result<u8, Failure> {
-    let model = network::open_choice(&args.model, &args.files.choice())?;
+    let model = network::open_choice(&args.model, &args.files.choice_at(Some(args.roi_size)))?;
     let catalogue = Catalogue::builtin();
     let cards = if args.card.is_empty() {
         catalogue.shown_by_default()

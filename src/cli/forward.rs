@@ -6,7 +6,7 @@ use super::{output, progress};
 use crate::app::tensor::{self, TensorError};
 use crate::engine::cpu::CpuEngine;
 use crate::engine::{self, Engine, Forward};
-use crate::network;
+use crate::network::{self, Asked, Choice};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,9 +34,21 @@ pub(super) fn run(args: &ForwardArgs, json: bool) -> Result<u8, Failure> {
     if args.repeat == 0 {
         return Err(Failure::new(USAGE, "--repeat is 1 or more, found 0"));
     }
-    let model = network::open_choice(&args.model, &args.files.choice())?;
+    let input = tensor::read(&args.input);
+    let asked = input.as_ref().ok().and_then(|t| match t.shape.as_slice() {
+        [batch, _, space @ ..] => Some(Asked::Tensor(*batch, space.to_vec())),
+        _ => None,
+    });
+    let choice = Choice {
+        asked,
+        ..args.files.choice()
+    };
+    let model = network::open_choice(&args.model, &choice)?;
     check_paths(args, model.graph.outputs.len())?;
-    let input = tensor::read(&args.input)?;
+    let input = input?;
+    for note in &model.about.notes {
+        output::warn(note);
+    }
     make_folder(&args.out)?;
     let names: Vec<String> = model
         .graph

@@ -22,7 +22,7 @@ pub(super) fn run(args: &NetworkArgs, json: bool) -> Result<u8, Failure> {
         return Ok(0);
     }
     let name = args.model.as_deref().unwrap_or_default();
-    let model = network::open_choice(name, &args.files.choice())?;
+    let model = network::open_choice(name, &args.files.choice_at(args.roi_size))?;
     if args.print_manifest {
         output::say_lines(model.manifest_text()?.trim_end());
         return Ok(0);

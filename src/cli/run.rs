@@ -35,7 +35,10 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<u8, Failure> {
         ));
     }
     check_paths(args)?;
-    let model = network::open_choice(&args.model, &args.files.choice())?;
+    let model = network::open_choice(&args.model, &args.files.choice_at(args.choice.roi_size))?;
+    if model.about.kind == "ONNX" {
+        model.about.notes.iter().for_each(|note| output::warn(note));
+    }
     accepted(args, &model)?;
     let (spec, straight) = spec(args, &model)?;
     let grid = super::volume::grid(straight);

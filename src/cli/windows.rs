@@ -14,7 +14,7 @@ pub(super) fn run(args: &WindowsArgs, json: bool) -> Result<u8, Failure> {
     let model = args
         .model
         .as_deref()
-        .map(|m| network::open_choice(m, &args.files.choice()))
+        .map(|m| network::open_choice(m, &args.files.choice_at(args.choice.roi_size)))
         .transpose()?;
     let (facts, defaults) = match &model {
         Some(m) => (

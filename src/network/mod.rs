@@ -50,6 +50,7 @@ pub use manifest::Manifest;
 pub use reach::Reach;
 pub use weights::Weights;
 
+use manifest::Axes;
 use std::path::{Path, PathBuf};
 
 /// Largest weights read, 8 GiB.
@@ -81,6 +82,37 @@ pub struct Choice {
     pub configuration: Option<String>,
     /// One of several trained folds.
     pub fold: Option<String>,
+    /// The size that is wanted, for files that leave theirs open but hold for some sizes alone.
+    pub asked: Option<Asked>,
+}
+
+/// A size of the input that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A window x, y, z.
+    Window([usize; 3]),
+    /// Batch and spatial sizes in the tensor's own order.
+    Tensor(usize, Vec<usize>),
+}
+
+impl Asked {
+    /// Batch and spatial sizes of an input with this many spatial axes; `None` where a size is left open.
+    fn sizes(&self, axes: Axes, dims: usize) -> Option<(usize, Vec<usize>)> {
+        let (batch, sizes) = match self {
+            Self::Tensor(batch, sizes) => (*batch, sizes.clone()),
+            Self::Window(window) => {
+                let [x, y, z] = *window;
+                let sizes = match (axes, dims) {
+                    (_, 3) => axes.reorder([x, y, z]).to_vec(),
+                    (Axes::Xyz, 2) => vec![x, y],
+                    (Axes::Zyx, 2) => vec![y, x],
+                    _ => vec![x],
+                };
+                (1, sizes)
+            }
+        };
+        (batch > 0 && sizes.len() == dims && !sizes.contains(&0)).then_some((batch, sizes))
+    }
 }
 
 impl Model {
@@ -234,7 +266,7 @@ fn open_file(model: &str, path: &Path, choice: &Choice) -> Result<Model, Network
             path: path.to_path_buf(),
         });
     } else {
-        let file = onnx::open_sized(path)?;
+        let file = onnx::open_sized(path, &wanted(model, choice)?)?;
         let proposed = proposal::of(&file.graph, file.fixed.as_deref());
         Model {
             graph: file.graph,
@@ -255,6 +287,21 @@ fn open_file(model: &str, path: &Path, choice: &Choice) -> Result<Model, Network
         opened.about.is_written();
     }
     Ok(opened)
+}
+
+/// The size that is asked for, or that the manifest names, with the order of its axes.
+fn wanted(model: &str, choice: &Choice) -> Result<(Axes, Option<Asked>), NetworkError> {
+    let beside = manifest_beside(model);
+    let path = match &choice.manifest {
+        Some(path) => path,
+        None if beside.exists() => &beside,
+        None => return Ok((Axes::default(), choice.asked.clone())),
+    };
+    let manifest = Manifest::parse(&read_text("manifest", path)?, Some(path))?;
+    let roi = manifest.windows.roi_size;
+    let roi = roi.map(|n| usize::try_from(n).unwrap_or(0));
+    let asked = choice.asked.clone().or(Some(Asked::Window(roi)));
+    Ok((manifest.input.axes, asked))
 }
 
 /// Whether a folder is a network: nnU-Net's results or a MONAI bundle.

@@ -417,7 +417,20 @@ fn reduce(kind: Reduce, v: &[f64]) -> f64 {
         Reduce::SumSquare => v.iter().map(|x| x * x).sum(),
         Reduce::LogSum => sum.ln(),
         Reduce::LogSumExp => v.iter().map(|x| x.exp()).sum::<f64>().ln(),
+        Reduce::ArgMax => place(v, |a, b| a > b),
+        Reduce::ArgMin => place(v, |a, b| a < b),
     }
+}
+
+/// The first place whose value none beats; a place of NaN beats all.
+fn place(v: &[f64], beats: impl Fn(f64, f64) -> bool) -> f64 {
+    let mut best = 0;
+    for (i, x) in v.iter().enumerate() {
+        if !v[best].is_nan() && (x.is_nan() || beats(*x, v[best])) {
+            best = i;
+        }
+    }
+    best as f64
 }
 
 fn signed(n: usize) -> i64 {

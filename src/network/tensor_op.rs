@@ -83,6 +83,10 @@ pub enum Reduce {
     LogSum,
     /// Logarithm of the sum of exponentials.
     LogSumExp,
+    /// The place of the largest, counted in C order; the first of several, NaN wins.
+    ArgMax,
+    /// The place of the smallest, as that of the largest.
+    ArgMin,
 }
 
 /// Where an output voxel of a resize lies in its input.
@@ -344,6 +348,8 @@ impl Reduce {
             Self::SumSquare => "ReduceSumSquare",
             Self::LogSum => "ReduceLogSum",
             Self::LogSumExp => "ReduceLogSumExp",
+            Self::ArgMax => "ArgMax",
+            Self::ArgMin => "ArgMin",
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::exchange::findings::{Document, Kind};
 use crate::exchange::result::{NetworkSource, RunResult};
 use crate::jobs::Control;
-use crate::network::{self, Choice, Model, NetworkError};
+use crate::network::{self, Asked, Choice, Model, NetworkError};
 use crate::review::labels::Mask;
 use crate::review::{ParityReport, StudyParity, compare};
 use crate::tiling::{Blend, Layout, TilingSpec};
@@ -31,6 +31,7 @@ impl NetworkSource {
             weights: self.weights.clone(),
             configuration: self.configuration.clone(),
             fold: self.fold.clone(),
+            asked: None,
         }
     }
 }
@@ -69,7 +70,11 @@ fn open_network(
         } else {
             source.model.clone()
         };
-        return Ok(network::open_choice(&model, &source.choice())?);
+        let choice = Choice {
+            asked: Some(Asked::Window(result.plan.roi_size.to_array())),
+            ..source.choice()
+        };
+        return Ok(network::open_choice(&model, &choice)?);
     }
     let preset = format!("preset:{}", result.network.name);
     match network::open_choice(&preset, &Choice::default()) {

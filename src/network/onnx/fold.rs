@@ -1,7 +1,7 @@
 //! Constant folding: the shape arithmetic that exporters leave behind, computed once at the size the file was made for.
 
 use super::constant::{Constant, Data};
-use super::fold_values::{binary, choose, clip, scatter, unary};
+use super::fold_values::{binary, choose, clip, reduce, scatter, unary};
 use super::proto::Node;
 
 /// Larger results are not worth computing: they are data, not shape arithmetic.
@@ -27,7 +27,8 @@ pub(super) fn node(node: &Node<'_>, inputs: &[Option<&Constant>]) -> Option<Cons
         "Clip" => clip(x?, at(1), at(2)),
         "Range" => range(x?, at(1)?, at(2)?),
         "Where" => choose(x?, at(1)?, at(2)?),
-        "ScatterND" => scatter(x?, at(1)?, at(2)?),
+        "ScatterND" if node.text("reduction", "none") == "none" => scatter(x?, at(1)?, at(2)?),
+        "ReduceProd" | "ReduceSum" | "ReduceMax" | "ReduceMin" => reduce(node, x?, at(1)),
         // Of any number of tensors.
         "Min" | "Max" => inputs
             .iter()
@@ -35,9 +36,8 @@ pub(super) fn node(node: &Node<'_>, inputs: &[Option<&Constant>]) -> Option<Cons
             .try_fold(x?.clone(), |all, next| binary(node.op, &all, (*next)?)),
         "Add" | "Sub" | "Mul" | "Div" | "Mod" | "Equal" | "Less" | "Greater" | "And" | "Or"
         | "LessOrEqual" | "GreaterOrEqual" | "Pow" => binary(node.op, x?, at(1)?),
-        "Not" | "Neg" | "Sqrt" | "Floor" | "Ceil" | "Abs" | "Exp" | "Reciprocal" => {
-            unary(node.op, x?)
-        }
+        "Not" | "Neg" | "Sqrt" | "Floor" | "Ceil" | "Abs" | "Exp" | "Reciprocal" | "Round"
+        | "Sign" => unary(node.op, x?),
         _ => None,
     }
 }

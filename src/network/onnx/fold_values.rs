@@ -2,6 +2,7 @@
 
 use super::constant::{Constant, Data};
 use super::fold::{axis, broadcast, count, expand, strides};
+use super::proto::Node;
 use crate::numeric;
 
 pub(super) fn choose(condition: &Constant, a: &Constant, b: &Constant) -> Option<Constant> {
@@ -153,6 +154,14 @@ pub(super) fn unary(op: &str, c: &Constant) -> Option<Constant> {
                 "Floor" => f32::floor,
                 "Ceil" => f32::ceil,
                 "Exp" => numeric::exp,
+                "Round" => f32::round_ties_even,
+                "Sign" => |v| {
+                    if v == 0.0 || v.is_nan() {
+                        v
+                    } else {
+                        v.signum()
+                    }
+                },
                 "Reciprocal" => f32::recip,
                 _ => return None,
             };
@@ -163,6 +172,42 @@ pub(super) fn unary(op: &str, c: &Constant) -> Option<Constant> {
     Some(Constant {
         shape: c.shape.clone(),
         data,
+    })
+}
+
+/// Whole numbers of a list taken together: what lists of sizes ask for.
+pub(super) fn reduce(node: &Node<'_>, c: &Constant, axes: Option<&Constant>) -> Option<Constant> {
+    let values = c.as_ints()?;
+    let axes = match axes {
+        Some(axes) => Some(axes.as_ints()?),
+        None => node.ints("axes"),
+    };
+    // One list, all of it.
+    let all = match axes {
+        None | Some([]) => node.int("noop_with_empty_axes", 0) == 0,
+        Some([a]) => axis(*a, c.shape.len()) == Some(0),
+        Some(_) => false,
+    };
+    let (first, rest) = values.split_first()?;
+    if c.shape.len() != 1 || !all {
+        return None;
+    }
+    let op = match node.op {
+        "ReduceProd" => "Mul",
+        "ReduceSum" => "Add",
+        "ReduceMax" => "Max",
+        _ => "Min",
+    };
+    let made = rest
+        .iter()
+        .try_fold(*first, |all, v| whole_op(op, all, *v))?;
+    let shape = match node.int("keepdims", 1) {
+        0 => Vec::new(),
+        _ => vec![1],
+    };
+    Some(Constant {
+        shape,
+        data: Data::Ints(vec![made].into()),
     })
 }
 

@@ -71,7 +71,8 @@ pub(super) fn outputs(node: &Node<'_>, inputs: &[Option<Operand<'_>>]) -> Option
         "MatMul" => one(matmul(x, at(1)?.shape)),
         "Gemm" => one(gemm(node, x, at(1)?.shape)),
         "Einsum" => one(Some(einsum(node, inputs)?.0)),
-        "ReduceMean" | "ReduceSum" | "ReduceMax" | "ReduceMin" | "ReduceL2" | "ReduceProd" => {
+        "ReduceMean" | "ReduceSum" | "ReduceMax" | "ReduceMin" | "ReduceL1" | "ReduceL2"
+        | "ReduceProd" | "ReduceSumSquare" | "ReduceLogSum" | "ReduceLogSumExp" => {
             let axes = ints(1).or_else(|| node.ints("axes"));
             one(reduced(x, axes, node.int("keepdims", 1) != 0))
         }
@@ -88,44 +89,107 @@ pub(super) fn outputs(node: &Node<'_>, inputs: &[Option<Operand<'_>>]) -> Option
                 .flatten()
                 .try_fold(Vec::new(), |shape, o| fold::broadcast(&shape, o.shape)))
         }
+        op if keeps(op) => one(Some(x.to_vec())),
+        _ => picked(node, inputs),
+    }
+}
+
+/// Whether an operation leaves the shape of its input.
+fn keeps(op: &str) -> bool {
+    matches!(
+        op,
         "Identity"
-        | "Cast"
-        | "Erf"
-        | "Exp"
-        | "Log"
-        | "Sqrt"
-        | "Neg"
-        | "Abs"
-        | "Not"
-        | "Clip"
-        | "Softmax"
-        | "LogSoftmax"
-        | "LayerNormalization"
-        | "InstanceNormalization"
-        | "BatchNormalization"
-        | "GroupNormalization"
-        | "Softplus"
-        | "Mish"
-        | "HardSigmoid"
-        | "HardSwish"
-        | "Reciprocal"
-        | "Dropout"
-        | "ScatterND"
-        | "Sin"
-        | "Cos"
-        | "Floor"
-        | "Ceil"
-        | "Round"
-        | "Relu"
-        | "LeakyRelu"
-        | "Sigmoid"
-        | "Tanh"
-        | "Gelu"
-        | "Elu"
-        | "Selu"
-        | "Swish"
-        | "Sign"
-        | "CumSum" => one(Some(x.to_vec())),
+            | "Cast"
+            | "Erf"
+            | "Exp"
+            | "Log"
+            | "Sqrt"
+            | "Neg"
+            | "Abs"
+            | "Not"
+            | "Clip"
+            | "Softmax"
+            | "LogSoftmax"
+            | "LayerNormalization"
+            | "InstanceNormalization"
+            | "BatchNormalization"
+            | "GroupNormalization"
+            | "Softplus"
+            | "Mish"
+            | "HardSigmoid"
+            | "HardSwish"
+            | "Reciprocal"
+            | "Dropout"
+            | "ScatterND"
+            | "Sin"
+            | "Cos"
+            | "Floor"
+            | "Ceil"
+            | "Round"
+            | "Relu"
+            | "LeakyRelu"
+            | "Sigmoid"
+            | "Tanh"
+            | "Gelu"
+            | "Elu"
+            | "Selu"
+            | "Swish"
+            | "Sign"
+            | "CumSum"
+            | "Celu"
+            | "Softsign"
+            | "ThresholdedRelu"
+            | "Shrink"
+            | "Hardmax"
+            | "Tan"
+            | "Asin"
+            | "Acos"
+            | "Atan"
+            | "Sinh"
+            | "Cosh"
+            | "Asinh"
+            | "Acosh"
+            | "Atanh"
+            | "IsNaN"
+            | "IsInf"
+            | "Trilu"
+            | "LRN"
+            | "LpNormalization"
+            | "MeanVarianceNormalization"
+            | "RMSNormalization"
+            | "ScatterElements"
+    )
+}
+
+/// Output shapes of operations that pick values or their places.
+fn picked(node: &Node<'_>, inputs: &[Option<Operand<'_>>]) -> Option<Vec<Vec<usize>>> {
+    let at = |i: usize| inputs.get(i).copied().flatten();
+    let x = at(0)?.shape;
+    let ints = |i: usize| at(i).and_then(|o| o.constant).and_then(Constant::as_ints);
+    let one = |shape: Option<Vec<usize>>| shape.map(|s| vec![s]);
+    match node.op {
+        "ArgMax" | "ArgMin" => {
+            let axes = [node.int("axis", 0)];
+            one(reduced(x, Some(&axes), node.int("keepdims", 1) != 0))
+        }
+        "TopK" => {
+            let k = usize::try_from(*ints(1)?.first()?).ok()?;
+            let mut made = x.to_vec();
+            *made.get_mut(fold::axis(node.int("axis", -1), x.len())?)? = k;
+            Some(vec![made.clone(), made])
+        }
+        "GatherND" => {
+            let index = at(1)?.shape;
+            let (depth, outer) = index.split_last()?;
+            let skipped = usize::try_from(node.int("batch_dims", 0)).ok()?;
+            let rest = x.get(skipped.checked_add(*depth)?..)?;
+            one(Some([outer, rest].concat()))
+        }
+        "GatherElements" => one(Some(at(1)?.shape.to_vec())),
+        "GridSample" => {
+            let (grid, _) = at(1)?.shape.get(1..)?.split_last().map(|(l, g)| (g, l))?;
+            one(Some([x.get(..2)?, grid].concat()))
+        }
         _ => None,
     }
 }

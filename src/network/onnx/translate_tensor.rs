@@ -8,6 +8,7 @@ use super::translate::{Inputs, One, constant, present};
 use super::translate_acts::one_value;
 use super::translate_parts;
 use super::translate_views::{named_axes, without};
+use super::translate_writes;
 use crate::network::graph::{Act, Op, TensorId};
 use crate::network::size::Size;
 use crate::network::tensor_op::{Binary, Reduce, TensorOp};
@@ -63,6 +64,10 @@ pub(super) fn node(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -
         }
         "Gather" => translate_parts::gather(im, node, inputs),
         "GatherND" => translate_parts::gather_nd(im, node, inputs),
+        "ScatterND" => translate_writes::scatter_nd(im, node, inputs),
+        "ArgMax" | "ArgMin" => translate_writes::place(im, node, inputs),
+        "Celu" => translate_writes::celu(im, node, x),
+        "Tan" => translate_writes::tan(im, node, x),
         "MatMul" => matmul(im, node, inputs),
         "Gemm" => gemm(im, node, inputs),
         "Where" => {

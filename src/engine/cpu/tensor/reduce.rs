@@ -66,6 +66,20 @@ macro_rules! fold {
     }};
 }
 
+/// The place of the first value that is this one, or NaN: below 0 the state counts the values before it, from 0 on it is found.
+macro_rules! place {
+    ($of:expr, $start:expr, $wanted:expr) => {{
+        let wanted: f64 = $wanted;
+        fold!($of, $start, -1.0, |s, x| if s >= 0.0 {
+            s
+        } else if x == wanted || x.is_nan() {
+            -s - 1.0
+        } else {
+            s - 1.0
+        })
+    }};
+}
+
 for_each_isa! {
     /// One result.
     fn one(reducing: &Reducing, end: &End, result: usize) {
@@ -87,6 +101,14 @@ for_each_isa! {
                 let most = fold!(reducing, start, f64::NEG_INFINITY, |s, x| larger(s, x));
                 let sum = fold!(reducing, start, 0.0, |s, x| s + numeric::exp_wide(x - most));
                 most + numeric::ln_wide(sum)
+            }
+            Reduce::ArgMax => {
+                let most = fold!(reducing, start, f64::NEG_INFINITY, |s, x| larger(s, x));
+                place!(reducing, start, most)
+            }
+            Reduce::ArgMin => {
+                let least = fold!(reducing, start, f64::INFINITY, |s, x| smaller(s, x));
+                place!(reducing, start, least)
             }
         };
         let mut value = rounded(value);
