@@ -65,6 +65,8 @@ pub(super) fn node(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -
         "Gather" => translate_parts::gather(im, node, inputs),
         "GatherND" => translate_parts::gather_nd(im, node, inputs),
         "ScatterND" => translate_writes::scatter_nd(im, node, inputs),
+        "ScatterElements" => translate_writes::scatter_elements(im, node, inputs),
+        "GatherElements" => translate_writes::gather_elements(im, node, inputs),
         "ArgMax" | "ArgMin" => translate_writes::place(im, node, inputs),
         "Celu" => translate_writes::celu(im, node, x),
         "Tan" => translate_writes::tan(im, node, x),

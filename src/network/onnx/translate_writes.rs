@@ -1,5 +1,6 @@
 //! Values written into a tensor, places of extremes, and functions said by others: operations made of several of ours.
 
+use super::constant::Constant;
 use super::fold;
 use super::import::{Importer, Value};
 use super::proto::Node;
@@ -14,6 +15,8 @@ use crate::network::tensor_op::{Binary, Reduce, TensorOp};
 const MOST_PLACES: usize = 1 << 22;
 /// Whole numbers below this are exact in f32.
 const EXACT: usize = 1 << 24;
+/// Why a write holds for one size.
+const BAKED: &str = "the places that it writes to bake in the size of the export";
 
 /// Rows of a tensor written over at places that are known: the rows of both, one after the other, of which each place of the
 /// result picks its own; the last of several writes to one place stays.
@@ -50,29 +53,139 @@ pub(super) fn scatter_nd(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<
     if rows.saturating_add(writes) > MOST_PLACES || writes == 0 || inner == 0 {
         return Ok(None);
     }
-    let Some(picks) = picked(places, (*depth, front), rows) else {
-        return Err("it writes to a place that is not there".to_owned());
-    };
+    let flat: Option<Vec<usize>> = places.chunks(*depth).map(|row| flat(row, front)).collect();
+    let picks = flat.and_then(|flat| picked(&flat, rows));
+    let picks = picks.ok_or("it writes to a place that is not there")?;
     if dims.iter().take(*depth).any(|s| !s.is_fixed()) {
+        im.bake(node, BAKED.to_owned());
+    }
+    let tail = Size::product(dims.iter().skip(*depth).cloned()).ok_or("a size overflows")?;
+    let lists = ((rows, &data), (writes, &updates));
+    let Some(made) = written(im, node, lists, (inner, &tail), picks)? else {
+        return Ok(None);
+    };
+    Ok(Some(seen(im, &made, shape, dims, node.name)))
+}
+
+/// Single values written over along an axis at places that are known.
+pub(super) fn scatter_elements(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
+    let [Some(data), Some(_), Some(updates)] = inputs else {
+        return Ok(None);
+    };
+    let Some((index, _)) = constant(inputs, 1) else {
+        return Ok(None);
+    };
+    if node.text("reduction", "none") != "none" {
+        return Ok(None);
+    }
+    let (data, updates) = (data.clone(), updates.clone());
+    let (shape, dims) = (im.shape(&data).to_vec(), im.dims(&data));
+    if im.shape(&updates) != index.shape {
+        return Err(format!(
+            "its updates of {:?} do not fit its places of {:?}",
+            im.shape(&updates),
+            index.shape
+        ));
+    }
+    let (Some(values), Some(writes)) = (fold::count(&shape), fold::count(&index.shape)) else {
+        return Ok(None);
+    };
+    if values.saturating_add(writes) > MOST_PLACES || writes == 0 {
+        return Ok(None);
+    }
+    let picks = elements(node, index, &shape).and_then(|flat| picked(&flat, values));
+    let picks = picks.ok_or("it writes to a place that is not there")?;
+    if dims.iter().any(|s| !s.is_fixed()) {
+        im.bake(node, BAKED.to_owned());
+    }
+    let lists = ((values, &data), (writes, &updates));
+    let Some(made) = written(im, node, lists, (1, &Size::Fixed(1)), picks)? else {
+        return Ok(None);
+    };
+    Ok(Some(seen(im, &made, shape, dims, node.name)))
+}
+
+/// Single values picked along an axis at places that are known.
+pub(super) fn gather_elements(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<'_>) -> One {
+    let (Some(Some(data)), Some((index, _))) = (inputs.first(), constant(inputs, 1)) else {
+        return Ok(None);
+    };
+    let (data, index) = (data.clone(), index.clone());
+    let (shape, dims) = (im.shape(&data).to_vec(), im.dims(&data));
+    let (Some(values), Some(reads)) = (fold::count(&shape), fold::count(&index.shape)) else {
+        return Ok(None);
+    };
+    if values > MOST_PLACES || reads > MOST_PLACES || reads == 0 {
+        return Ok(None);
+    }
+    let places = elements(node, &index, &shape).ok_or("it picks a place that is not there")?;
+    if dims.iter().any(|s| !s.is_fixed()) {
         im.bake(
             node,
-            "the places that it writes to bake in the size of the export".to_owned(),
+            "the places that it picks bake in the size of the export".to_owned(),
         );
     }
-    let tail: Vec<Size> = dims.iter().skip(*depth).cloned().collect();
-    let inner_size = Size::product(tail).ok_or("a size overflows")?;
-    let list = |im: &mut Importer<'_>, value: &Value, n: usize| -> Result<TensorId, String> {
-        let sizes = vec![literal(n), inner_size.clone()];
-        let known = matches!(value, Value::Known(..));
-        let value = if known {
-            Value::Act(im.materialize(value.clone(), node.name)?)
-        } else {
-            value.clone()
-        };
-        let flat = seen(im, &value, vec![n, inner], sizes, node.name);
-        im.materialize(flat, node.name)
+    let list = flattened(im, node, &data, (values, 1), &Size::Fixed(1))?;
+    let op = TensorOp::Gather {
+        axis: 0,
+        index: places
+            .into_iter()
+            .filter_map(|p| i64::try_from(p).ok())
+            .collect(),
     };
-    let both = vec![list(im, &data, rows)?, list(im, &updates, writes)?];
+    let made = push(im, node, op, vec![list])?;
+    let sizes = index.shape.iter().map(|d| literal(*d)).collect();
+    Ok(made.map(|made| seen(im, &made, index.shape.clone(), sizes, node.name)))
+}
+
+/// The place in C order of each value that an index along an axis names.
+fn elements(node: &Node<'_>, index: &Constant, shape: &[usize]) -> Option<Vec<usize>> {
+    let along = fold::axis(node.int("axis", 0), shape.len())?;
+    let fits = index.shape.len() == shape.len()
+        && index
+            .shape
+            .iter()
+            .zip(shape)
+            .enumerate()
+            .all(|(i, (a, b))| i == along || a <= b);
+    let mut at = vec![0usize; shape.len()];
+    let mut out = Vec::new();
+    for place in index.as_ints().filter(|_| fits)? {
+        let row: Option<Vec<i64>> = at
+            .iter()
+            .enumerate()
+            .map(|(i, n)| {
+                if i == along {
+                    Some(*place)
+                } else {
+                    i64::try_from(*n).ok()
+                }
+            })
+            .collect();
+        out.push(flat(&row?, shape)?);
+        for (i, d) in at.iter_mut().zip(&index.shape).rev() {
+            *i += 1;
+            if *i < *d {
+                break;
+            }
+            *i = 0;
+        }
+    }
+    Some(out)
+}
+
+/// Two lists of rows, of which each row of the result picks its own.
+fn written(
+    im: &mut Importer<'_>,
+    node: &Node<'_>,
+    (data, updates): ((usize, &Value), (usize, &Value)),
+    (inner, size): (usize, &Size),
+    picks: Vec<i64>,
+) -> One {
+    let both = vec![
+        flattened(im, node, data.1, (data.0, inner), size)?,
+        flattened(im, node, updates.1, (updates.0, inner), size)?,
+    ];
     let Some(joined) = push(im, node, TensorOp::Concat { axis: 0 }, both)? else {
         return Ok(None);
     };
@@ -80,25 +193,43 @@ pub(super) fn scatter_nd(im: &mut Importer<'_>, node: &Node<'_>, inputs: Inputs<
         axis: 0,
         index: picks,
     };
-    let Some(made) = plain(im, node, &joined, op)? else {
-        return Ok(None);
+    plain(im, node, &joined, op)
+}
+
+/// A value as rows of values.
+fn flattened(
+    im: &mut Importer<'_>,
+    node: &Node<'_>,
+    value: &Value,
+    (rows, inner): (usize, usize),
+    size: &Size,
+) -> Result<TensorId, String> {
+    let value = match value {
+        Value::Known(..) => Value::Act(im.materialize(value.clone(), node.name)?),
+        value => value.clone(),
     };
-    Ok(Some(seen(im, &made, shape, dims, node.name)))
+    let sizes = vec![literal(rows), size.clone()];
+    let flat = seen(im, &value, vec![rows, inner], sizes, node.name);
+    im.materialize(flat, node.name)
+}
+
+/// A place by its number along each axis, counted in C order.
+fn flat(row: &[i64], shape: &[usize]) -> Option<usize> {
+    row.iter().zip(shape).try_fold(0usize, |at, (i, d)| {
+        at.checked_mul(*d)?.checked_add(fold::axis(*i, *d)?)
+    })
 }
 
 fn literal(n: usize) -> Size {
     Size::Fixed(i64::try_from(n).unwrap_or(i64::MAX))
 }
 
-/// For each row of the tensor, which of its rows and the written ones (counted after them) it holds in the end.
-fn picked(places: &[i64], (depth, front): (usize, &[usize]), rows: usize) -> Option<Vec<i64>> {
+/// For each row of a tensor, which of its rows and the written ones (counted after them) it holds in the end.
+fn picked(places: &[usize], rows: usize) -> Option<Vec<i64>> {
     let count = i64::try_from(rows).ok()?;
     let mut out: Vec<i64> = (0..count).collect();
-    for (written, row) in (count..).zip(places.chunks(depth)) {
-        let at = row.iter().zip(front).try_fold(0usize, |at, (i, d)| {
-            at.checked_mul(*d)?.checked_add(fold::axis(*i, *d)?)
-        })?;
-        *out.get_mut(at)? = written;
+    for (written, at) in (count..).zip(places) {
+        *out.get_mut(*at)? = written;
     }
     Some(out)
 }
