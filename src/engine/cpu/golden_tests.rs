@@ -20,6 +20,19 @@ pub(super) fn npy(path: &Path) -> Tensor {
     }
 }
 
+/// The network of a folder, asked for at the size of an input.
+fn network_for(folder: &Path, input: &Tensor) -> Result<network::Model, network::NetworkError> {
+    let asked = input.shape.split_first().map(|(batch, rest)| {
+        let space = rest.get(1..).unwrap_or(&[]).to_vec();
+        network::Asked::Tensor(*batch, space)
+    });
+    let choice = network::Choice {
+        asked,
+        ..network::Choice::default()
+    };
+    network::open_choice(folder.join("model.onnx").to_str().unwrap(), &choice)
+}
+
 fn folders() -> Vec<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/onnx");
     let mut out: Vec<PathBuf> = std::fs::read_dir(root)
@@ -48,12 +61,12 @@ fn worst(made: &[f32], expected: &[f32]) -> f32 {
 
 /// What is wrong with a folder's network, if anything.
 fn wrong(folder: &Path) -> Option<String> {
-    let model = match network::open(folder.join("model.onnx").to_str()?, None, None) {
+    let input = npy(&folder.join("input.npy"));
+    let model = match network_for(folder, &input) {
         Ok(model) => model,
         Err(e) => return Some(e.to_string()),
     };
     let graph = Arc::new(model.graph.clone());
-    let input = npy(&folder.join("input.npy"));
     let mut engine = CpuEngine::new(1).unwrap();
     let weights = model.weights().unwrap();
     let made = match forward(&mut engine, &graph, weights, &input, 1, &Control::new()) {
@@ -109,8 +122,8 @@ fn every_network_of_a_folder_gives_the_values_beside_it() {
 fn small_exports_give_pytorchs_values_and_the_same_bits_on_any_threads_and_instructions() {
     for folder in folders() {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-        let path = folder.join("model.onnx");
-        let model = network::open(path.to_str().unwrap(), None, None).unwrap();
+        let input = npy(&folder.join("input.npy"));
+        let model = network_for(&folder, &input).unwrap();
         let facts = facts::of(&model.graph).unwrap();
         assert!(
             facts.unsupported.is_empty(),
@@ -118,7 +131,6 @@ fn small_exports_give_pytorchs_values_and_the_same_bits_on_any_threads_and_instr
             facts.unsupported
         );
         let graph = Arc::new(model.graph.clone());
-        let input = npy(&folder.join("input.npy"));
         let run = |mut engine: CpuEngine| {
             let weights = model.weights().unwrap();
             forward(&mut engine, &graph, weights, &input, 1, &Control::new()).unwrap()
@@ -139,6 +151,36 @@ fn small_exports_give_pytorchs_values_and_the_same_bits_on_any_threads_and_instr
             assert!(worst < 2e-5, "{name}, output {i}: {worst}");
         }
     }
+}
+
+#[test]
+fn position_embeddings_of_an_open_export_take_every_size_of_as_many_patches() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/onnx/tokens-l17dyn");
+    let input = npy(&folder.join("input_4x16x8.npy"));
+    let model = network_for(&folder, &input).unwrap();
+    let note = model
+        .about
+        .notes
+        .iter()
+        .any(|n| n.contains("read for 4x16x8"));
+    assert!(note, "{:?}", model.about.notes);
+    let graph = Arc::new(model.graph.clone());
+    let mut engine = CpuEngine::new(1).unwrap();
+    let weights = model.weights().unwrap();
+    let made = forward(&mut engine, &graph, weights, &input, 1, &Control::new()).unwrap();
+    let expected = npy(&folder.join("expect_4x16x8_0.npy"));
+    assert_eq!(made.outputs[0].shape, expected.shape);
+    let worst = worst(&made.outputs[0].values, &expected.values);
+    assert!(worst < 2e-5, "{worst}");
+    let other = Tensor {
+        shape: vec![1, 1, 8, 8, 12],
+        values: vec![0.0; 768],
+    };
+    let error = network_for(&folder, &other).unwrap_err().to_string();
+    assert!(
+        error.contains("Add") && error.contains("--roi-size"),
+        "{error}"
+    );
 }
 
 /// Two well-known runtimes share an error of 1.5e-4 here: they sum in f32.

@@ -19,6 +19,8 @@ mod tests_altered;
 mod tests_bad;
 #[cfg(test)]
 mod tests_groups;
+#[cfg(test)]
+mod tests_writes;
 mod translate;
 mod translate_acts;
 mod translate_maps;
