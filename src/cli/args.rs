@@ -33,6 +33,8 @@ pub(super) enum Verb {
     Volume(VolumeArgs),
     /// What a plan asks of memory, and the verdict per card.
     Budget(BudgetArgs),
+    /// The largest roi that fits each card, and the next larger one that does not.
+    Fit(super::fit::FitArgs),
     /// Where windows go.
     Windows(WindowsArgs),
     /// Windowed inference, and the result file.
@@ -252,7 +254,7 @@ pub(super) struct ForwardArgs {
     pub(super) files: ModelArgs,
 }
 
-fn size(text: &str) -> Result<Extent, String> {
+pub(super) fn size(text: &str) -> Result<Extent, String> {
     let e: Extent = text
         .parse()
         .map_err(|e: crate::geometry::ExtentError| e.to_string())?;
@@ -270,11 +272,11 @@ fn reach(text: &str) -> Result<Extent, String> {
         .map_err(|e: crate::geometry::ExtentError| e.to_string())
 }
 
-fn parse_roi_text(text: &str) -> Result<Extent, String> {
+pub(super) fn parse_roi_text(text: &str) -> Result<Extent, String> {
     parse_roi(text).map_err(|e| e.to_string())
 }
 
-fn parse_overlap_text(text: &str) -> Result<Overlaps, String> {
+pub(super) fn parse_overlap_text(text: &str) -> Result<Overlaps, String> {
     parse_overlap(text).map(Overlaps).map_err(|e| e.to_string())
 }
 
@@ -298,7 +300,7 @@ fn blend(text: &str) -> Result<Blend, String> {
     }
 }
 
-fn layout(text: &str) -> Result<Layout, String> {
+pub(super) fn layout(text: &str) -> Result<Layout, String> {
     match text {
         "monai" => Ok(Layout::Monai),
         "nnunet" => Ok(Layout::Nnunet),
@@ -426,6 +428,14 @@ pub(super) enum BenchVerb {
         #[arg(long)]
         roi_size: Extent,
     },
+    /// The largest roi of sixty cards, each of up to some thousand rois.
+    Fit {
+        /// A file or preset:NAME.
+        model: String,
+        /// Size of the volume.
+        #[arg(long, default_value = "512x512x512", value_parser = size)]
+        volume: Extent,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -519,7 +529,7 @@ fn parse_threads(text: &str) -> Result<usize, String> {
 }
 
 /// Windows per pass: at least one, and no figure that no machine can hold.
-fn parse_batch(text: &str) -> Result<usize, String> {
+pub(super) fn parse_batch(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if (1..=1 << 20).contains(&n) => Ok(n),
         _ => Err(format!(

@@ -7,8 +7,10 @@ use super::failure::{DATA, Failure};
 use super::output::{self, Align};
 use super::progress;
 use crate::geometry::Extent;
+use crate::hardware::{Catalogue, largest_rois};
 use crate::jobs::Control;
-use crate::memory::budget::BudgetRequest;
+use crate::memory::budget::{BudgetRequest, Display, Runtime};
+use crate::memory::largest::{LargestSearch, Rules};
 use crate::memory::planner::Planner;
 use crate::{network, series};
 use serde_json::json;
@@ -35,6 +37,9 @@ pub(super) fn run(args: &BenchArgs, json: bool) -> Result<u8, Failure> {
         BenchVerb::Plan { model, roi_size } => {
             progress::with("bench", |c| plan(model, *roi_size, repeat, c))?
         }
+        BenchVerb::Fit { model, volume } => {
+            progress::with("bench", |c| fit(model, *volume, repeat, c))?
+        }
     };
     if json {
         output::print_json(
@@ -52,7 +57,7 @@ pub(super) fn run(args: &BenchArgs, json: bool) -> Result<u8, Failure> {
         .iter()
         .map(|r| {
             vec![
-                r.what.to_owned(),
+                r.what.clone(),
                 format!("{:.2}", r.best),
                 format!("{:.0}", r.target),
             ]
@@ -64,7 +69,7 @@ pub(super) fn run(args: &BenchArgs, json: bool) -> Result<u8, Failure> {
 
 /// One figure: the best of the repeats.
 struct Row {
-    what: &'static str,
+    what: String,
     best: f64,
     target: f64,
 }
@@ -107,7 +112,7 @@ fn load(
     let targets = [500.0, 500.0, 2000.0];
     Ok((0..3)
         .map(|i| Row {
-            what: names[i],
+            what: names[i].to_owned(),
             best: best[i],
             target: targets[i],
         })
@@ -132,14 +137,45 @@ fn plan(model: &str, roi: Extent, repeat: usize, cancel: &Control) -> Result<Vec
     }
     Ok(vec![
         Row {
-            what: "budget of one roi",
+            what: "budget of one roi".to_owned(),
             best: best[0],
             target: 1.0,
         },
         Row {
-            what: "the same with fixes and elasticities",
+            what: "the same with fixes and elasticities".to_owned(),
             best: best[1],
             target: 4.0,
         },
     ])
+}
+
+/// The largest roi of sixty cards, nothing planned before.
+fn fit(model: &str, volume: Extent, repeat: usize, cancel: &Control) -> Result<Vec<Row>, Failure> {
+    let model = network::open(model, None, None)?;
+    let catalogue = Catalogue::builtin();
+    let cards: Vec<_> = catalogue.cards().iter().take(60).collect();
+    let planner = Planner::new(&model.graph);
+    let mut rows = Vec::new();
+    for (runtime, name) in [(Runtime::Voxfit, "voxfit"), (Runtime::Pytorch, "pytorch")] {
+        let (mut best, mut rois) = (f64::INFINITY, 0);
+        for _ in 0..repeat {
+            cancel.check()?;
+            let request = BudgetRequest {
+                runtime,
+                volume: Some(volume),
+                axes: model.manifest.input.axes,
+                ..BudgetRequest::new(&model.graph, volume)
+            };
+            let start = Instant::now();
+            let search = LargestSearch::new(&planner, request, volume, Rules::default());
+            largest_rois(&search, &cards, Display::Headless);
+            (best, rois) = (best.min(ms(start)), search.n_candidates());
+        }
+        rows.push(Row {
+            what: format!("{} cards x {rois} rois, {name}", cards.len()),
+            best,
+            target: 1000.0,
+        });
+    }
+    Ok(rows)
 }

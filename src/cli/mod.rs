@@ -8,6 +8,7 @@ mod cards;
 mod demo;
 mod engines;
 mod failure;
+mod fit;
 mod forward;
 mod network;
 mod output;
@@ -81,6 +82,7 @@ fn dispatch(verb: Verb, json: bool) -> Result<u8, Failure> {
         Verb::Open(_)
             | Verb::Network(_)
             | Verb::Budget(_)
+            | Verb::Fit(_)
             | Verb::Windows(_)
             | Verb::Calibrate(_)
             | Verb::Cards(_)
@@ -95,6 +97,7 @@ fn dispatch(verb: Verb, json: bool) -> Result<u8, Failure> {
         Verb::Network(a) => network::run(&a, json),
         Verb::Volume(a) => volume::run(&a, json),
         Verb::Budget(a) => budget::run(&a, json),
+        Verb::Fit(a) => fit::run(&a, json),
         Verb::Windows(a) => windows::run(&a, json),
         Verb::Run(a) => run::run(&a, json),
         Verb::Parity(a) => parity::run(&a, json),

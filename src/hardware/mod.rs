@@ -3,11 +3,14 @@
 
 mod catalogue;
 mod file;
+mod largest;
 mod verdict;
 
 pub use catalogue::{Card, CardFigures, CardMemory, CardPrice, CardRates, CardRow, Catalogue, Ecc};
+pub use largest::{CardFit, Limit, NextRoi, largest_rois};
 pub use verdict::{
-    BudgetOnCards, CardVerdict, Ours, TIGHT_SPARE, judge, largest_batch, verdict, verdict_words,
+    BudgetOnCards, CardVerdict, Ours, TIGHT_SPARE, free_on, judge, largest_batch, verdict,
+    verdict_words,
 };
 
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! Does a budget fit a card: free = usable less context and display; over, tight or fits by the two ends of the range.
 
 use super::Card;
-use crate::memory::budget::{Budget, BudgetRequest, Mode, Runtime};
+use crate::memory::budget::{Budget, BudgetRequest, Display, Mode, Runtime};
 use crate::memory::planner::Planner;
-use crate::memory::{Part, Precision, Verdict};
+use crate::memory::{Part, Precision, Verdict, parts};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -123,8 +123,15 @@ pub fn judge(required: Part, free: Bytes) -> Verdict {
     }
 }
 
-/// What of a card is left for a plan beside this budget's context and display.
-fn free_on(budget: &Budget, card: &Card) -> Bytes {
+/// What of a card is left for a plan beside context and display.
+pub fn free_on(card: &Card, display: Display) -> Bytes {
+    card.usable()
+        .saturating_sub(parts::CONTEXT.high)
+        .saturating_sub(parts::display(display).high)
+}
+
+/// The same beside this budget's own context and display.
+fn free_beside(budget: &Budget, card: &Card) -> Bytes {
     card.usable()
         .saturating_sub(budget.parts.context.high)
         .saturating_sub(budget.parts.display.high)
@@ -133,7 +140,7 @@ fn free_on(budget: &Budget, card: &Card) -> Bytes {
 /// Whether a budget fits a card. The display switch is part of the budget.
 pub fn verdict(budget: &Budget, card: &Card) -> CardVerdict {
     let required = budget.parts.required();
-    let free = free_on(budget, card);
+    let free = free_beside(budget, card);
     CardVerdict {
         id: card.id.clone(),
         nameplate_gb: card.memory.nameplate_gb,

@@ -9,6 +9,9 @@ mod error;
 mod fixes;
 #[cfg(test)]
 mod golden_tests;
+pub mod largest;
+#[cfg(test)]
+mod largest_tests;
 #[cfg(test)]
 mod laws_tests;
 pub mod lifetimes;

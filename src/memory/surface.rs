@@ -148,7 +148,7 @@ fn batches(planned: usize) -> Vec<usize> {
 }
 
 /// The least common multiple of two strides.
-fn common(a: usize, b: usize) -> usize {
+pub(super) fn common(a: usize, b: usize) -> usize {
     let (mut x, mut y) = (a.max(1), b.max(1));
     while y > 0 {
         (x, y) = (y, x % y);
