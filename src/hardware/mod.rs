@@ -2,16 +2,29 @@
 //! Touches no device: what a machine measures comes in as data.
 
 mod catalogue;
+mod costs;
 mod file;
 mod largest;
+mod mix;
+mod queue;
+mod shortlist;
+#[cfg(test)]
+mod shortlist_tests;
 mod verdict;
+mod work;
 
 pub use catalogue::{Card, CardFigures, CardMemory, CardPrice, CardRates, CardRow, Catalogue, Ecc};
+pub use costs::{Costs, Figure, Knob};
 pub use largest::{CardFit, Limit, NextRoi, largest_rois};
+pub use shortlist::{
+    CardCount, Choice, MOST_STUDIES, Measured, NetworkWork, Offer, Range, Running, Workload,
+    choices, shortlist,
+};
 pub use verdict::{
     BudgetOnCards, CardVerdict, Ours, TIGHT_SPARE, free_on, judge, largest_batch, verdict,
     verdict_words,
 };
+pub use work::Work;
 
 use std::path::PathBuf;
 
