@@ -51,6 +51,10 @@ pub(super) enum Verb {
     Calibrate(CalibrateArgs),
     /// The catalogue of cards.
     Cards(CardsArgs),
+    /// What carries a load, and what a study then costs.
+    Buy(super::buy::BuyArgs),
+    /// Peaks, seconds, exactness and parity of rois x precisions x layouts: the trade-off curve.
+    Sweep(super::sweep::SweepArgs),
     /// What can run here, and why not.
     Engines,
     /// One forward pass on a tensor (N, C, spatial).
@@ -292,7 +296,7 @@ fn triple(text: &str) -> Result<Triple, String> {
     }
 }
 
-fn blend(text: &str) -> Result<Blend, String> {
+pub(super) fn blend(text: &str) -> Result<Blend, String> {
     match text {
         "constant" => Ok(Blend::Constant),
         "gaussian" => Ok(Blend::Gaussian),
@@ -519,7 +523,7 @@ pub(super) struct CalibrateArgs {
 }
 
 /// Threads of an engine: more than this helps no machine and can starve it.
-fn parse_threads(text: &str) -> Result<usize, String> {
+pub(super) fn parse_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n) if n <= 1024 => Ok(n),
         _ => Err(format!(

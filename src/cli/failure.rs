@@ -48,6 +48,11 @@ impl Failure {
         self
     }
 
+    /// Whether the work was stopped on request.
+    pub(super) const fn is_cancelled(&self) -> bool {
+        self.code == CANCELLED
+    }
+
     /// Prints the sentence, and the object where the contract wants one.
     pub(super) fn report(self, json: bool) -> ExitCode {
         output::warn(&format!("voxfit: {}", self.message));

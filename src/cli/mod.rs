@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod budget;
+mod buy;
 mod calibrate;
 mod cards;
 mod demo;
@@ -19,6 +20,7 @@ mod report;
 mod run;
 mod seams;
 mod series;
+mod sweep;
 mod volume;
 mod windows;
 
@@ -106,6 +108,8 @@ fn dispatch(verb: Verb, json: bool) -> Result<u8, Failure> {
         Verb::Report(a) => report::run(&a, json),
         Verb::Calibrate(a) => calibrate::run(&a, json),
         Verb::Cards(a) => cards::run(&a, json),
+        Verb::Buy(a) => buy::run(&a, json),
+        Verb::Sweep(a) => sweep::run(&a, json),
         Verb::Engines => engines::run(json),
         Verb::Forward(a) => forward::run(&a, json),
         Verb::Bench(a) => bench::run(&a, json),

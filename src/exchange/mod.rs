@@ -9,6 +9,7 @@ pub mod nifti;
 pub mod npy;
 pub mod result;
 mod seam_record;
+pub mod sweep;
 mod volume_file;
 
 pub use volume_file::VolumeFileError;

@@ -10,7 +10,7 @@ use std::path::Path;
 const VOLUME: Extent = Extent::new(512, 512, 300);
 
 fn load(model: &Model, studies_per_day: f64) -> Workload<'_> {
-    let roi = Extent::new(512, 512, 64);
+    let roi = Extent::new(512, 512, 192);
     let axes = model.manifest.input.axes;
     let precision = Precision::Amp;
     Workload {
@@ -23,7 +23,7 @@ fn load(model: &Model, studies_per_day: f64) -> Workload<'_> {
                 ..BudgetRequest::new(&model.graph, roi)
             },
             work: Work::of(&model.graph, roi, axes, precision).unwrap(),
-            n_windows: 6,
+            n_windows: 2,
             resampled_voxels: None,
         }],
         loaded_voxels: VOLUME.voxels() as u64,

@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn twice_the_window_takes_twice_as_long_and_a_faster_card_less() {
-        let model = preset::load("nnunet-128").unwrap();
+        let model = preset::load("nnunet-resenc-m").unwrap();
         let (catalogue, costs) = (Catalogue::builtin(), Costs::builtin());
         let axes = model.manifest.input.axes;
         let work = |z: usize, p| Work::of(&model.graph, Extent::new(128, 128, z), axes, p).unwrap();

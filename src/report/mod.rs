@@ -8,6 +8,7 @@ pub mod html;
 pub mod ink;
 pub mod parity;
 pub mod picture;
+pub mod scatter;
 pub mod svg;
 pub mod timeline;
 

@@ -118,6 +118,15 @@ pub enum StudyError {
         /// Bytes asked for.
         needed: Bytes,
     },
+    /// A folder without a volume that could be run.
+    #[error(
+        "no usable volume in the folder; name one that holds DICOM series: {}",
+        folder.display()
+    )]
+    EmptyCohort {
+        /// The folder.
+        folder: std::path::PathBuf,
+    },
     /// Results that cannot be compared.
     #[error("{reason}")]
     Compare {

@@ -14,7 +14,10 @@ mod prepare;
 mod run;
 mod seams;
 pub mod sides;
+mod sizes;
 mod straight;
+pub mod sweep;
+mod workload;
 
 pub use error::StudyError;
 pub use guard::guard;
@@ -23,4 +26,6 @@ pub use open::{Grid, Opened, StudyKind, open, open_as};
 pub use planned::{PlannedRun, RunSpec, plan_run};
 pub use prepare::{Prepared, PreparedSize, prepare, prepared_size, prepared_size_of};
 pub use run::{Ran, run};
+pub use sizes::sizes_of_folder;
 pub use straight::{STRAIGHT_GRID, straight_size};
+pub use workload::{Asked, Cohort, StudySize, network_work};

@@ -4,7 +4,7 @@ use super::{Blend, Layout, TilingError, TilingSpec, axis_name};
 use crate::geometry::Extent;
 
 /// What somebody asked for, over a manifest's defaults: `None` means not said.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Choice {
     /// Window size; 0 along an axis means the whole axis.
     pub roi_size: Option<Extent>,

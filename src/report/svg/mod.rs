@@ -1,8 +1,10 @@
 //! Charts as SVG, by the numbers of the visual system: the picture that the window draws, for pages and files.
 
 mod fits;
+mod scatter;
 
 pub use fits::fits;
+pub use scatter::scatter;
 
 use super::chart::{BudgetChart, CardRow, tick_text};
 use super::ink::{self, Rgb, hex};
