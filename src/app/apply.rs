@@ -141,6 +141,10 @@ impl State {
             C::EndTour => self.view.tour = None,
             C::ShowCalibration => self.show(Popup::Calibration),
             C::SetPoints(text) => self.change_lightly(|d| d.points = text),
+            C::SetStudiesPerDay(n) => self.change(|d| d.studies_per_day = n),
+            C::SetCost((knob, v)) => self.change(|d| {
+                d.costs.insert(knob, v);
+            }),
             C::AddMeasuredPoint => self.add_measured_point(),
             C::FocusCard(id) => self.change(|d| d.card_in_focus = Some(id)),
             C::ShowLayers => self.show_layers(),

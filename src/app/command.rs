@@ -6,6 +6,7 @@ use super::document::{
 use super::settings::Theme;
 use super::view::{Filter, Layer, SortBy, Workspace};
 use crate::geometry::{Extent, Plane};
+use crate::hardware::Knob;
 use crate::memory::Precision;
 use crate::tiling::{Blend, Layout};
 use crate::units::Bytes;
@@ -149,6 +150,10 @@ commands! {
     ShowCalibration,
     /// Measured points as typed, X=BYTES joined by commas.
     SetPoints(String),
+    /// Studies a day that cards are bought for.
+    SetStudiesPerDay(f64),
+    /// A figure that costs are reckoned with.
+    SetCost((Knob, f64)),
     /// Add what the last run measured to the points.
     AddMeasuredPoint,
     /// Allow one pass over the whole volume, for the next run only.

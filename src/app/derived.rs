@@ -56,6 +56,8 @@ pub struct Derived {
     pub budget_pending: bool,
     /// What other rois ask for; `None` while it is being made, or without a network.
     pub surface: Option<Arc<Surface>>,
+    /// What to buy, or why that is not reckoned; made while the Buy workspace is open.
+    pub buying: Option<Result<Arc<super::buying::Buying>, String>>,
     /// Detections shown: places in the result, filtered and sorted.
     pub detections: Vec<usize>,
     /// The network layer by layer for this window, while its list is open.
@@ -68,6 +70,7 @@ pub struct Derived {
     pub(super) layers_shown: u64,
     pub(super) lines_key: u64,
     pub(super) surface_key: u64,
+    pub(super) buying_key: u64,
     pub(super) told: Option<super::tour::Told>,
     pub(super) told_key: (usize, bool),
     fixes: Vec<Fix>,
@@ -152,6 +155,7 @@ impl State {
         self.derive_tiling();
         self.derive_budget();
         self.derive_surface();
+        self.derive_buying();
         self.derive_layers();
         self.derive_detections();
         self.derive_told();

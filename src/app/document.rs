@@ -1,12 +1,14 @@
 //! What the user chose, as plain data: saved as a plan file (`.voxplan`), undone by going back to the previous one.
 
 use crate::geometry::Extent;
+use crate::hardware::Knob;
 use crate::memory::Precision;
 pub use crate::memory::budget::{Display, Mode, Optimizer, Runtime, StitchOn};
 use crate::tiling::{Blend, Layout, TilingSpec};
 use crate::units::Bytes;
 pub use crate::volume::WindowLevel;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Which engine runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,6 +82,10 @@ pub struct Document {
     pub points: String,
     /// Size planned for while no study is open.
     pub volume_without_data: Extent,
+    /// Studies a day that cards are bought for.
+    pub studies_per_day: f64,
+    /// Figures of cost that were set by hand; the others are the defaults.
+    pub costs: BTreeMap<Knob, f64>,
     /// Which engine runs.
     pub engine: EngineChoice,
     /// Detections below are hidden.
@@ -116,6 +122,8 @@ impl Default for Document {
             card_in_focus: Some("rtx-5070-ti".to_owned()),
             points: String::new(),
             volume_without_data: Extent::new(512, 512, 192),
+            studies_per_day: 500.0,
+            costs: BTreeMap::new(),
             engine: EngineChoice::default(),
             score_threshold: 0.5,
             window_level: None,

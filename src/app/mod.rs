@@ -1,6 +1,7 @@
 //! The program without a window: document, derived, command, state. Window, command line and tests all send the same commands.
 
 mod apply;
+pub mod buying;
 pub mod calibration;
 pub mod command;
 pub mod derived;

@@ -133,6 +133,7 @@ impl State {
             News::Budget(key, budget) => self.take_budget(key, budget),
             News::TileFix(key, fix) => self.take_tile_fix(key, fix),
             News::Surface(key, surface) => self.take_surface(key, surface),
+            News::Buying(key, found) => self.take_buying(key, found),
             News::Layers(key, layers) => self.take_layers(key, layers),
             News::LayerLines(key, lines) => self.take_layer_lines(key, lines),
             News::Ran(document, Ok(result)) => self.take_run(*document, *result),

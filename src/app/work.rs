@@ -70,6 +70,8 @@ pub(super) enum News {
     TileFix(u64, Option<Box<crate::memory::budget::Fix>>),
     /// What other rois ask for, for this key.
     Surface(u64, Arc<crate::memory::surface::Surface>),
+    /// What to buy, for this key.
+    Buying(u64, Result<Arc<super::buying::Buying>, String>),
     /// The network's layers, for this key.
     Layers(u64, Arc<Layers>),
     /// The lines that a search leaves, for this key.
@@ -89,6 +91,7 @@ pub(super) enum Kind {
     Budget,
     Tiles,
     Surface,
+    Buying,
     Layers,
     LayerLines,
     Other,
@@ -123,7 +126,12 @@ impl Jobs {
             .filter(|r| {
                 !matches!(
                     r.kind,
-                    Kind::Budget | Kind::Tiles | Kind::Surface | Kind::Layers | Kind::LayerLines
+                    Kind::Budget
+                        | Kind::Tiles
+                        | Kind::Surface
+                        | Kind::Buying
+                        | Kind::Layers
+                        | Kind::LayerLines
                 )
             })
             .map(|r| {

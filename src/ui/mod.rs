@@ -12,6 +12,7 @@ mod palette;
 mod plan;
 mod popups;
 mod review;
+mod scatter;
 mod seams;
 mod shell;
 pub mod slice_view;
@@ -102,6 +103,7 @@ struct Local {
     /// The steps of the timeline that are in view.
     span: plan::Span,
     palette: palette::Palette,
+    buy: buy::View,
     list: study_pages::List,
     /// When the next slice is due while slices play, in seconds of the window's clock.
     cine_due: f64,
@@ -128,6 +130,7 @@ impl Local {
             charts: None,
             span: plan::Span::default(),
             palette: palette::Palette::default(),
+            buy: buy::View::default(),
             list: study_pages::List::default(),
             cine_due: 0.0,
         }

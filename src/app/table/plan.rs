@@ -1,6 +1,7 @@
 //! Entries of the plan menu.
 
 use super::{CommandInfo, Menu, c, now, typed};
+use crate::app::buying;
 use crate::app::command::Command;
 use crate::app::document::{Display, Mode, Optimizer, Runtime, StitchOn};
 use crate::app::keys::Chord;
@@ -303,6 +304,12 @@ pub(super) fn plan_typed() -> Vec<CommandInfo> {
         )
         .palette_only()
         .when(why::no_result),
+        typed(M, "SetStudiesPerDay", "Studies a day", "500", |t, _| {
+            buying::studies(t).map(Command::SetStudiesPerDay)
+        }),
+        typed(M, "SetCost", "Figure of cost", "life_years=5", |t, _| {
+            buying::cost(t).map(Command::SetCost)
+        }),
         typed(M, "ApplyFix", "Apply fix", "1", parse::fix).when(why::no_fixes),
     ]
 }
