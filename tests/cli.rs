@@ -6,6 +6,7 @@
     reason = "a test fails by panicking and says what it skips"
 )]
 
+mod buying;
 mod parity;
 mod refusals;
 

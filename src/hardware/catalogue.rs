@@ -398,6 +398,38 @@ mod tests {
     }
 
     #[test]
+    fn sixty_cards_and_more_have_every_figure_with_source_and_date_and_what_was_recalled_is_marked()
+    {
+        let catalogue = Catalogue::builtin();
+        assert!(catalogue.cards().len() >= 60);
+        let mut priced = 0;
+        for c in catalogue.cards() {
+            let (m, r) = (&c.memory, &c.rates);
+            assert!(m.smi_total.is_some(), "{}", c.id);
+            for rate in [r.bandwidth_gb_s, r.fp32_tflops, r.tensor_tflops, r.power_w] {
+                assert!(rate.is_some_and(|v| v > 0.0), "{}", c.id);
+            }
+            assert!(
+                c.compute_capability.is_some() && c.form != "unknown",
+                "{}",
+                c.id
+            );
+            assert!(!r.figures.source.is_empty() && r.figures.date.len() == 10);
+            if r.figures.source.contains("recalled") {
+                let marked = r.figures.uncertain.iter().any(|u| u == "tensor_tflops");
+                assert!(marked, "{}", c.id);
+            }
+            if let Some(p) = &c.price {
+                priced += 1;
+                assert!(!p.figures.source.is_empty() && p.figures.date.len() == 10);
+                let recalled = p.figures.source.contains("recalled");
+                assert!(!recalled || !p.figures.uncertain.is_empty(), "{}", c.id);
+            }
+        }
+        assert!(priced >= 60, "{priced}");
+    }
+
+    #[test]
     fn the_four_sizes_of_a_card_are_not_mixed() {
         let catalogue = Catalogue::builtin();
         let card = catalogue.get("rtx-5070-ti").unwrap();
