@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buying {
-    /// One offer for each card of the catalogue, in its order.
+    /// One offer for each card that can be bought, in the order of the catalogue.
     pub offers: Vec<Offer>,
     /// Ways to carry the load, the cheapest first.
     pub choices: Vec<Choice>,
@@ -96,7 +96,8 @@ fn answer(q: &Question) -> Result<Buying, String> {
         measured: None,
     };
     let costs = costs(&q.document);
-    let cards: Vec<&Card> = q.catalogue.cards().iter().collect();
+    let all = q.catalogue.cards().iter();
+    let cards: Vec<&Card> = all.filter(|c| c.can_be_bought()).collect();
     let offers = shortlist(&workload, &cards, &costs).map_err(|e| e.to_string())?;
     Ok(Buying {
         choices: choices(&offers, &cards, &workload, &costs),

@@ -48,7 +48,7 @@ pub(super) struct BuyArgs {
     /// What else the card shows.
     #[arg(long, value_enum, default_value = "headless")]
     display: DisplayWord,
-    /// Cards by id; all of the catalogue if none is named.
+    /// Cards by id; if none is named, all of the catalogue that have CUDA and are no laptop's.
     #[arg(long, num_args = 1.., value_delimiter = ',')]
     card: Vec<String>,
     /// A file of cards that corrects, prices or adds to the catalogue.
@@ -84,7 +84,11 @@ fn measured(text: &str) -> Result<(String, f64), String> {
 pub(super) fn run(args: &BuyArgs, json: bool) -> Result<u8, Failure> {
     let catalogue = super::fit::catalogue(args.card_file.as_deref())?;
     let cards: Vec<&Card> = if args.card.is_empty() {
-        catalogue.cards().iter().collect()
+        catalogue
+            .cards()
+            .iter()
+            .filter(|c| c.can_be_bought())
+            .collect()
     } else {
         super::fit::cards(&catalogue, &args.card)?
     };

@@ -30,7 +30,7 @@ pub(super) struct SweepArgs {
     /// A file or preset:NAME.
     model: String,
     /// Window sizes, joined by commas; 0 or -1 means the whole axis.
-    #[arg(long, value_parser = parse_roi_text, value_delimiter = ',', num_args = 1.., allow_hyphen_values = true)]
+    #[arg(long, value_parser = parse_roi_text, value_delimiter = ',', allow_hyphen_values = true)]
     roi_sizes: Vec<Extent>,
     /// Share of the window, one figure or three.
     #[arg(long, value_parser = parse_overlap_text, allow_hyphen_values = true)]
@@ -39,10 +39,10 @@ pub(super) struct SweepArgs {
     #[arg(long, value_parser = blend)]
     blend: Option<Blend>,
     /// fp32, fp16, bf16, amp, joined by commas.
-    #[arg(long, value_enum, value_delimiter = ',', num_args = 1.., default_value = "fp32")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "fp32")]
     precision: Vec<PrecisionWord>,
     /// monai, nnunet, aligned, joined by commas; the manifest's if left out.
-    #[arg(long, value_parser = layout, value_delimiter = ',', num_args = 1..)]
+    #[arg(long, value_parser = layout, value_delimiter = ',')]
     layout: Vec<Layout>,
     #[arg(long, value_enum, default_value = "voxfit")]
     runtime: RuntimeWord,

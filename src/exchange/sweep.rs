@@ -383,9 +383,9 @@ mod tests {
             [
                 row("512x512x192", Some(44.0), Some(44.0)),
                 row("512x512x100", Some(22.0), Some(22.0)),
-                row("512x512x80", Some(16.0), None),
+                row("512x512x80", Some(16.106_127_36), None),
                 row("512x512x64", Some(10.59), Some(10.59)),
-                row("192x192x80", Some(0.0), Some(16.0)),
+                row("192x192x80", Some(0.0), Some(16.106_127_36)),
             ]
         );
         assert!(rows.iter().all(|r| r.source == Source::Measured));

@@ -26,16 +26,14 @@ struct Set<'k, 'a> {
 
 /// Some of one kind and as many of the other as are still needed, where that is cheaper than `best`.
 pub(super) fn two_kinds(
-    offers: &[Offer],
-    cards: &[&Card],
+    offers: &[(&Offer, &Card)],
     workload: &Workload<'_>,
     costs: &Costs,
     best: f64,
 ) -> Option<Choice> {
     let kinds: Vec<Kind<'_>> = offers
         .iter()
-        .zip(cards)
-        .filter_map(|(offer, &card)| {
+        .filter_map(|&(offer, card)| {
             let running = offer.running.as_ref()?;
             Some(Kind {
                 card,

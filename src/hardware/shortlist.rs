@@ -318,7 +318,7 @@ pub struct CardCount {
     pub n: u64,
 }
 
-/// The offers as choices, cheapest first and what does not fit last; before them a set of two kinds, where one is cheaper.
+/// The offers as choices: what fits, what is tight, what does not fit, each cheapest first; before them a set of two kinds, where one is cheaper.
 /// `cards` are those of the offers, in their order.
 pub fn choices(
     offers: &[Offer],
@@ -326,18 +326,28 @@ pub fn choices(
     workload: &Workload<'_>,
     costs: &Costs,
 ) -> Vec<Choice> {
-    let dear = |o: &Offer| {
-        let cost = o.running.as_ref().and_then(|r| r.cost);
-        (o.verdict == Verdict::Over, cost.unwrap_or(f64::INFINITY))
+    let cost = |o: &Offer| {
+        let known = o.running.as_ref().and_then(|r| r.cost);
+        known.unwrap_or(f64::INFINITY)
+    };
+    let rank = |v: Verdict| match v {
+        Verdict::Fits => 0,
+        Verdict::Tight => 1,
+        Verdict::Over => 2,
     };
     let mut sorted: Vec<&Offer> = offers.iter().collect();
     sorted.sort_by(|a, b| {
-        let ((over_a, cost_a), (over_b, cost_b)) = (dear(a), dear(b));
-        over_a.cmp(&over_b).then(cost_a.total_cmp(&cost_b))
+        let by_rank = rank(a.verdict).cmp(&rank(b.verdict));
+        by_rank.then(cost(a).total_cmp(&cost(b)))
     });
+    // A set is only made of cards that are as sure to fit as the best one.
     let mixed = sorted.first().and_then(|best| {
-        let (over, cost) = dear(best);
-        (!over).then(|| super::mix::two_kinds(offers, cards, workload, costs, cost))?
+        let kinds: Vec<(&Offer, &Card)> = offers
+            .iter()
+            .zip(cards.iter().copied())
+            .filter(|(o, _)| o.verdict == best.verdict)
+            .collect();
+        super::mix::two_kinds(&kinds, workload, costs, cost(best))
     });
     mixed
         .into_iter()

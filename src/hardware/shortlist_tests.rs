@@ -136,13 +136,18 @@ fn choices_are_cheapest_first_and_a_set_of_two_kinds_comes_only_where_it_is_chea
         let busiest = studies * costs.get(Knob::PeakFactor);
         let single: Vec<&Choice> = list.iter().filter(|c| c.cards.len() == 1).collect();
         assert_eq!(single.len(), cards.len());
-        let over = |c: &Choice| c.verdict == Verdict::Over;
-        assert!(single.is_sorted_by_key(|c| over(c)));
+        let rank = |c: &Choice| match c.verdict {
+            Verdict::Fits => 0,
+            Verdict::Tight => 1,
+            Verdict::Over => 2,
+        };
+        assert!(single.is_sorted_by_key(|c| rank(c)));
         if list[0].cards.len() == 2 {
             mixed += 1;
             assert!(list[0].studies_per_day.unwrap() >= busiest - 1e-6);
             let best = offers
                 .iter()
+                .filter(|o| o.verdict == list[0].verdict)
                 .filter_map(|o| o.running.as_ref()?.cost)
                 .fold(f64::INFINITY, f64::min);
             assert!(list[0].cost_per_study.unwrap().low < best);
