@@ -8,6 +8,7 @@ mod lanes;
 mod lookup;
 mod maps;
 mod norm;
+mod packed;
 mod peak;
 mod posts;
 mod prepare;

@@ -2,10 +2,11 @@
 
 use super::super::EngineError;
 use super::arena::{Arena, Place};
-use super::conv::{Conv, ConvParts, MAX_SOURCES, Packed};
+use super::conv::{Conv, ConvParts, MAX_SOURCES};
 use super::isa::Isa;
 use super::maps::{Maps, Pooling, Rule};
 use super::norm::{Measure, Norm, Statistics, set_affine};
+use super::packed::Packed;
 use super::resize::linear_taps;
 use super::slabs::ReadySlabs;
 use super::spans::Axis;
