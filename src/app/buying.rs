@@ -192,7 +192,7 @@ mod tests {
         let few = ask(Command::ShowWorkspace(Workspace::Buy));
         let many = ask(Command::SetStudiesPerDay(1e6));
         let dear = ask(Command::SetCost((Knob::UsdPerKwh, 1.0)));
-        let n = |b: &Buying| b.choices[0].cards[0].n;
+        let n = |b: &Buying| b.choices[0].cards.iter().map(|c| c.n).sum::<u64>();
         assert!(n(&many) > 100 * n(&few), "{} {}", n(&many), n(&few));
         let cost = |b: &Buying| {
             let running = |o: &Offer| o.running.as_ref()?.cost_at_full_load;

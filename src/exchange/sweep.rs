@@ -202,10 +202,11 @@ pub fn read_points(path: &Path) -> Result<Vec<SweepRow>, PointsError> {
 
 /// As [`read_points`], from text already read; `path` is for messages.
 pub fn points(text: &str, path: &Path) -> Result<Vec<SweepRow>, PointsError> {
+    let text = text.trim_start_matches('\u{feff}');
     let mut reader = csv::ReaderBuilder::new()
         .comment(Some(b'#'))
         .trim(csv::Trim::All)
-        .from_reader(text.trim_start_matches('\u{feff}').as_bytes());
+        .from_reader(text.as_bytes());
     let bad = |line: u64, column: &str, reason: String| PointsError::Cell {
         line,
         column: column.to_owned(),
@@ -232,7 +233,7 @@ pub fn points(text: &str, path: &Path) -> Result<Vec<SweepRow>, PointsError> {
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|e| bad(line_of(&e), "(all)", e.to_string()))?;
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = record.position().map_or(0, |at| line_from(text, at));
         if rows.len() >= MOST_POINTS {
             return Err(bad(
                 line,
@@ -250,6 +251,16 @@ pub fn points(text: &str, path: &Path) -> Result<Vec<SweepRow>, PointsError> {
         return Err(bad(1, "(all)", "no point below the head".to_owned()));
     }
     Ok(rows)
+}
+
+/// The line of a record that is read from here on: behind remarks and empty lines.
+fn line_from(text: &str, at: &csv::Position) -> u64 {
+    let rest = usize::try_from(at.byte()).ok().and_then(|b| text.get(b..));
+    let skipped = rest
+        .unwrap_or("")
+        .lines()
+        .take_while(|l| l.trim().is_empty() || l.starts_with('#'));
+    at.line() + skipped.count() as u64
 }
 
 const PEAKS: [(&str, f64); 3] = [

@@ -377,9 +377,10 @@ pub fn place_names(points: &[([f64; 2], f64, bool)], area: [f64; 4]) -> Vec<Opti
                 continue;
             }
             let places = [
-                [x + 10.0, y],
+                // A line through the point runs beside it more often than over or under it.
                 [x - wide / 2.0, y - 15.0],
                 [x - wide / 2.0, y + 15.0],
+                [x + 10.0, y],
                 [x - wide - 10.0, y],
                 [x + 8.0, y - 14.0],
                 [x + 8.0, y + 14.0],

@@ -89,6 +89,14 @@ impl SweepSpec<'_> {
         let windows = tiling::plan(&self.tiling(row, model)?, volume, &facts)?;
         row.n_windows = Some(windows.n_windows());
         row.exactness = Some(tiling::forecast(&windows, &facts).verdict.to_string());
+        // A point that somebody measured without a clock gets its time by forecast.
+        if row.seconds.is_none()
+            && let Some(card) = self.cards.first()
+            && let Some(seconds) = work.work.seconds(card, &self.costs)
+        {
+            row.seconds = Some(seconds * work.n_windows as f64);
+            row.seconds_source = Some(Source::Guessed);
+        }
         if row.source == Source::Measured {
             return Ok(());
         }
@@ -102,14 +110,6 @@ impl SweepSpec<'_> {
             Runtime::Voxfit => required.source,
             Runtime::Pytorch => Source::Modelled,
         };
-        if let Some(seconds) = self
-            .cards
-            .first()
-            .and_then(|card| work.work.seconds(card, &self.costs))
-        {
-            row.seconds = Some(seconds * work.n_windows as f64);
-            row.seconds_source = Some(Source::Guessed);
-        }
         Ok(())
     }
 
