@@ -110,6 +110,9 @@ pub(super) fn gather_elements(im: &mut Importer<'_>, node: &Node<'_>, inputs: In
     let (Some(Some(data)), Some((index, _))) = (inputs.first(), constant(inputs, 1)) else {
         return Ok(None);
     };
+    if matches!(data, Value::Known(..)) {
+        return Ok(None);
+    }
     let (data, index) = (data.clone(), index.clone());
     let (shape, dims) = (im.shape(&data).to_vec(), im.dims(&data));
     let (Some(values), Some(reads)) = (fold::count(&shape), fold::count(&index.shape)) else {
@@ -182,6 +185,13 @@ fn written(
     (inner, size): (usize, &Size),
     picks: Vec<i64>,
 ) -> One {
+    // Constants alone: nothing runs on them.
+    if [data.1, updates.1]
+        .iter()
+        .all(|v| matches!(v, Value::Known(..)))
+    {
+        return Ok(None);
+    }
     let both = vec![
         flattened(im, node, data.1, (data.0, inner), size)?,
         flattened(im, node, updates.1, (updates.0, inner), size)?,
@@ -204,12 +214,19 @@ fn flattened(
     (rows, inner): (usize, usize),
     size: &Size,
 ) -> Result<TensorId, String> {
-    let value = match value {
-        Value::Known(..) => Value::Act(im.materialize(value.clone(), node.name)?),
-        value => value.clone(),
-    };
+    // A constant is stored in its new shape: no node may read constants alone.
+    if let Value::Known(c, name, trace) = value {
+        let c = Constant {
+            shape: vec![rows, inner],
+            data: c.data.clone(),
+        };
+        return im.materialize(
+            Value::Known(c.into(), name.clone(), trace.clone()),
+            node.name,
+        );
+    }
     let sizes = vec![literal(rows), size.clone()];
-    let flat = seen(im, &value, vec![rows, inner], sizes, node.name);
+    let flat = seen(im, value, vec![rows, inner], sizes, node.name);
     im.materialize(flat, node.name)
 }
 
