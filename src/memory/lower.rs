@@ -154,17 +154,21 @@ impl Lowering<'_> {
         let inputs: Vec<TensorId> = activations(self.graph, node)
             .map(|t| self.seen[t.index()])
             .collect();
+        let Some(&first) = inputs.first() else {
+            // Of weights alone: nothing to go on from, and nothing to view.
+            return self.own_step(index, node, inputs);
+        };
         match &node.op {
             Op::Tensor(TensorOp::Reshape { .. }) if self.is_a_view(node) => {
                 // Nothing is done: its readers read its input. Whoever made that cannot go on in an epilogue.
-                let (from, to) = (inputs[0], node.outputs[0]);
+                let (from, to) = (first, node.outputs[0]);
                 self.seen[to.index()] = from;
                 self.uses[from.index()] += self.uses[to.index()].max(1);
             }
-            Op::Activation(act) => self.pointwise(index, node, inputs[0], Post::Act(*act)),
-            Op::PRelu => self.pointwise(index, node, inputs[0], Post::PRelu(index)),
-            Op::BatchNorm { .. } if self.folds_batch_norm(inputs[0]) => {
-                self.extend(inputs[0], index, node.outputs[0], |draft| {
+            Op::Activation(act) => self.pointwise(index, node, first, Post::Act(*act)),
+            Op::PRelu => self.pointwise(index, node, first, Post::PRelu(index)),
+            Op::BatchNorm { .. } if self.folds_batch_norm(first) => {
+                self.extend(first, index, node.outputs[0], |draft| {
                     if let Kernel::Node { batch_norm, .. } = &mut draft.kernel {
                         *batch_norm = Some(index);
                     }
