@@ -266,10 +266,34 @@ impl State {
                     self.view.descending = !self.view.descending;
                 } else {
                     self.view.sort_by = by;
-                    self.view.descending = matches!(by, SortBy::Score | SortBy::Size);
+                    self.view.descending = matches!(
+                        by,
+                        SortBy::Score | SortBy::Size | SortBy::Reference | SortBy::Drift
+                    );
                 }
             }
             C::FilterDetections(f) => self.view.filter = f,
+            other => return self.apply_seams(other),
+        }
+        Vec::new()
+    }
+
+    fn apply_seams(&mut self, command: Command) -> Effects {
+        use Command as C;
+        match command {
+            C::CompareDialog => return vec![Effect::OpenDialog(Dialog::OpenReference)],
+            C::CompareWith(path) => return vec![Effect::Start(JobRequest::Compare(path))],
+            C::HoldAsReference => self.hold_as_reference(),
+            C::DropReference => self.seams.reference = None,
+            C::SelectReference(i) => return self.select_reference(i),
+            C::NextSeam => self.step_seam(true),
+            C::PreviousSeam => self.step_seam(false),
+            C::SelectSeam(id) => self.select_seam(id),
+            C::ShowSeamMap(map) => {
+                self.view.seam_map = map;
+                self.view.workspace = super::Workspace::Seams;
+            }
+            C::Flicker(on) => self.view.flicker = on,
             other => return self.apply_tools(&other),
         }
         Vec::new()
@@ -525,6 +549,7 @@ impl State {
             return Vec::new();
         };
         self.view.selected = Some(i);
+        self.view.selected_reference = None;
         if let Some(extent) = self.volume_state().map(|v| v.extent) {
             // Box edges lie between voxels: index 0.0 is the centre of the first one.
             let at = center.map(|c| f64::from(c) - 0.5);

@@ -4,8 +4,8 @@ use super::document::{
     Display, EngineChoice, Mode, Optimizer, Runtime, SeriesRef, StitchOn, WindowLevel,
 };
 use super::settings::Theme;
-use super::view::{Filter, Layer, SortBy, Workspace};
-use crate::geometry::{Extent, Plane};
+use super::view::{Filter, Layer, SeamMap, SortBy, Workspace};
+use crate::geometry::{Axis, Extent, Plane};
 use crate::hardware::Knob;
 use crate::memory::Precision;
 use crate::tiling::{Blend, Layout};
@@ -245,6 +245,26 @@ commands! {
     SortDetections(SortBy),
     /// Show all or only some.
     FilterDetections(Filter),
+    /// Ask for a result to hold the run against.
+    CompareDialog,
+    /// Hold the run against this result, of any program.
+    CompareWith(PathBuf),
+    /// Hold later runs against the result that is there now.
+    HoldAsReference,
+    /// Take the reference away.
+    DropReference,
+    /// Select a finding that only the reference has, by its place in the match, and go there.
+    SelectReference(usize),
+    /// The next seam of the table, worst first.
+    NextSeam,
+    /// The one before.
+    PreviousSeam,
+    /// Select the seam across this axis at this voxel of the prepared volume, and go there.
+    SelectSeam((Axis, usize)),
+    /// What lies over the slice of the Seams workspace.
+    ShowSeamMap(SeamMap),
+    /// Show the reference in the run's place while true.
+    Flicker(bool),
 
     // Tools and help.
     /// Search all commands.

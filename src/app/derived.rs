@@ -18,6 +18,7 @@ use crate::memory::surface::Surface;
 use crate::network::Model;
 use crate::network::manifest::{Axes, Input};
 use crate::report::{TimelineChart, timeline_chart};
+use crate::review::RowKind;
 use crate::study::{prepared_size, prepared_size_of};
 use crate::tiling::{self, Exactness, Facts, PlanWarning, TilingPlan};
 use crate::volume::{Volume, Voxels};
@@ -99,6 +100,11 @@ impl Derived {
         )
     }
 
+    /// Tells one plan of windows from the next.
+    pub(super) const fn tiling_stamp(&self) -> u64 {
+        self.tiling_key
+    }
+
     /// The verdict on one card.
     pub fn verdict(&self, card: &str) -> Option<&CardVerdict> {
         self.budget()?.cards.iter().find(|c| c.id == card)
@@ -157,6 +163,7 @@ impl State {
         self.derive_surface();
         self.derive_buying();
         self.derive_layers();
+        self.derive_seams();
         self.derive_detections();
         self.derive_told();
     }
@@ -403,10 +410,13 @@ impl State {
     fn derive_detections(&mut self) {
         let all = self.outcome.as_ref().map_or(&[][..], |o| o.detections());
         let near = self.view.filter == Filter::NearSeam;
+        let changed = self.view.filter == Filter::Changed;
         let mut shown: Vec<usize> = (0..all.len())
             .filter(|&i| all[i].score >= self.document.score_threshold)
             .filter(|&i| !near || all[i].seam_distance.is_some_and(|d| d <= 5.0))
+            .filter(|&i| !changed || self.changed(i))
             .collect();
+        let row = |i: usize| self.seams.matching().and_then(|m| m.of(i));
         let longest = |d: &Detection| d.size_mm.iter().copied().fold(0.0, f64::max);
         shown.sort_by(|&a, &b| {
             let (x, y) = (&all[a], &all[b]);
@@ -419,6 +429,19 @@ impl State {
                     let far = |d: &Detection| d.seam_distance.unwrap_or(f64::INFINITY);
                     far(x).total_cmp(&far(y))
                 }
+                SortBy::Reference => {
+                    let score = |i| row(i).and_then(|r| r.score_a).unwrap_or(-1.0);
+                    score(a).total_cmp(&score(b))
+                }
+                SortBy::Drift => {
+                    // What has no partner has drifted the most.
+                    let drift = |i| {
+                        row(i)
+                            .and_then(|r| r.score_drift)
+                            .map_or(f64::INFINITY, f64::abs)
+                    };
+                    drift(a).total_cmp(&drift(b))
+                }
             };
             let order = if self.view.descending {
                 order.reverse()
@@ -428,6 +451,19 @@ impl State {
             order.then(a.cmp(&b))
         });
         self.derived.detections = shown;
+    }
+
+    /// Whether the reference has a finding of the run otherwise or not at all.
+    fn changed(&self, i: usize) -> bool {
+        const DRIFT: f64 = 0.01;
+        self.seams
+            .matching()
+            .and_then(|m| m.of(i))
+            .is_some_and(|r| {
+                r.kind != RowKind::Matched
+                    || r.shape.is_some()
+                    || r.score_drift.is_some_and(|d| d.abs() > DRIFT)
+            })
     }
 
     /// The window level of a preset key: `None` means the series' own.

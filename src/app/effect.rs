@@ -27,13 +27,19 @@ pub enum Dialog {
     SaveManifest(PathBuf),
     /// Where to write the picture; answer `Command::ScreenshotTo`.
     SaveScreenshot,
+    /// A result to compare with; answer `Command::CompareWith`.
+    OpenReference,
 }
 
 impl Dialog {
     /// A file name to start from, and the ending of the files it is about.
     pub fn suggestion(&self) -> Option<(&str, &'static str)> {
         match self {
-            Self::OpenFolder | Self::OpenFile | Self::OpenNetwork | Self::OpenWeights => None,
+            Self::OpenFolder
+            | Self::OpenFile
+            | Self::OpenNetwork
+            | Self::OpenWeights
+            | Self::OpenReference => None,
             Self::SavePlan => Some(("plan.voxplan", "voxplan")),
             Self::SaveReport => Some(("report.html", "html")),
             Self::SaveResult => Some(("result.json", "json")),
@@ -63,6 +69,7 @@ impl Dialog {
             Self::SaveVolume => C::ExportVolumeTo(path),
             Self::SaveManifest(_) => C::SaveManifestTo(path),
             Self::SaveScreenshot => C::ScreenshotTo(path),
+            Self::OpenReference => C::CompareWith(path),
         }
     }
 }
@@ -125,6 +132,8 @@ pub enum JobRequest {
     SaveManifest(PathBuf),
     /// Write the volume as `NIfTI`.
     SaveVolume(PathBuf),
+    /// Read a result to hold the run against.
+    Compare(PathBuf),
     /// Keep the settings.
     SaveSettings(Box<Settings>),
 }

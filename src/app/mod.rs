@@ -20,6 +20,7 @@ pub mod page;
 pub mod parse;
 pub mod proposal;
 mod report_job;
+pub mod seams;
 pub mod settings;
 mod source;
 pub mod state;
@@ -40,6 +41,7 @@ pub use derived::{Derived, Fix, SeamPlane};
 pub use document::{ChoiceError, Document, SeriesRef, WindowLevel};
 pub use effect::{Dialog, Effect, JobRequest, ViewAction};
 pub use keys::{Chord, Key, System};
+pub use seams::SeamState;
 pub use settings::{Settings, SettingsDir, Theme};
 pub use source::{is_volume_file, masked_subject};
 pub use state::{
@@ -47,5 +49,5 @@ pub use state::{
 };
 pub use study::{FreshSlice, SeriesItem, SliceBuffer, StudyState, Thumbnail, VolumeState, Warning};
 pub use table::{CommandInfo, Invoke, Menu, by_chord, by_command, table};
-pub use view::{Filter, Layer, Layers, Popup, SortBy, View, Workspace};
+pub use view::{Filter, Layer, Layers, Popup, SeamMap, SortBy, View, Workspace};
 pub use work::JobInfo;

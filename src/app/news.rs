@@ -3,6 +3,7 @@
 use super::command::Command;
 use super::document::{Document, SeriesRef};
 use super::effect::{Effect, JobRequest};
+use super::seams::Views;
 use super::settings::{Recent, RecentKind};
 use super::source::{LoadedSeries, Scanned, SeriesSource};
 use super::state::{Asked, NetworkState, Outcome, Severity, State};
@@ -10,6 +11,9 @@ use super::study::{FreshSlice, StudyState, VolumeState};
 use super::work::{Kind, News, Running};
 use crate::exchange::result::RunResult;
 use crate::geometry::{Affine, Extent};
+use crate::study::sides::of_result;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -96,7 +100,7 @@ impl State {
                 self.asked = Asked::default();
                 self.say(Severity::Error, "The plan cannot be read", e);
             }
-            News::Result(result, same) => self.take_result(*result, same),
+            News::Result(path, result, same) => self.take_result(Some(path), *result, same),
             News::Scanned(Ok(scanned)) => self.take_scan(scanned),
             News::Scanned(Err(e)) => {
                 self.study = None;
@@ -116,7 +120,7 @@ impl State {
             News::Thumbnail(reference, picture) => {
                 for s in self.study.iter_mut().flat_map(|s| &mut s.series) {
                     if s.reference == reference {
-                        s.thumbnail = Some(std::sync::Arc::clone(&picture));
+                        s.thumbnail = Some(Arc::clone(&picture));
                     }
                 }
             }
@@ -136,7 +140,15 @@ impl State {
             News::Buying(key, found) => self.take_buying(key, found),
             News::Layers(key, layers) => self.take_layers(key, layers),
             News::LayerLines(key, lines) => self.take_layer_lines(key, lines),
-            News::Ran(document, Ok(result)) => self.take_run(*document, *result),
+            News::Reference(read) => self.take_reference(read),
+            News::Matched(key, made) => self.take_match(key, made),
+            News::Differed(key, made) => self.take_difference(key, made),
+            News::Outputs(of, read) => self.take_outputs(of, read),
+            News::Picture(made) => self.seams.picture = made,
+            News::Ran(document, Ok(ran)) => {
+                let (result, views) = *ran;
+                self.take_run(*document, result, views);
+            }
             News::Ran(_, Err(None)) => {
                 self.say(Severity::Info, "Run cancelled", "nothing was kept of it");
             }
@@ -146,7 +158,7 @@ impl State {
         }
     }
 
-    fn take_plan(&mut self, path: std::path::PathBuf, mut document: Document) {
+    fn take_plan(&mut self, path: PathBuf, mut document: Document) {
         let asked = std::mem::take(&mut self.asked);
         if asked.network.is_some() && asked.network != document.network {
             document.network = asked.network;
@@ -166,7 +178,12 @@ impl State {
     }
 
     /// Takes a result in; `same_network`: the network of the plan made it.
-    pub(super) fn take_result(&mut self, result: RunResult, same_network: bool) {
+    pub(super) fn take_result(
+        &mut self,
+        path: Option<PathBuf>,
+        result: RunResult,
+        same_network: bool,
+    ) {
         let mut document = self.document.clone();
         if !same_network {
             document.network = Some(format!(
@@ -196,8 +213,8 @@ impl State {
             .warnings
             .iter()
             .any(|w| w.code == crate::study::STRAIGHT_GRID);
-        self.outcome = Some(Outcome { document, result });
-        self.view.selected = None;
+        self.set_outcome(document, result, path, Views::default());
+        self.read_outputs();
         self.view.workspace = super::Workspace::Review;
         self.say(Severity::Info, "Result opened", "");
     }
@@ -314,7 +331,7 @@ impl State {
         volume.extent = loaded.opened.volume.extent;
         volume.affine = loaded.opened.volume.affine;
         volume.decoded = volume.extent.z;
-        volume.volume = Some(std::sync::Arc::clone(&loaded.opened.volume));
+        volume.volume = Some(Arc::clone(&loaded.opened.volume));
         volume.range = loaded.range;
         volume.own_window_level = loaded.own_window_level;
         volume.warnings = loaded.warnings;
@@ -328,7 +345,7 @@ impl State {
 
     pub(super) fn take_network(
         &mut self,
-        model: std::sync::Arc<crate::network::Model>,
+        model: Arc<crate::network::Model>,
         facts: crate::network::Facts,
     ) {
         let first = std::mem::take(&mut self.take_windows_of_network);
@@ -360,7 +377,31 @@ impl State {
         }
     }
 
-    fn take_run(&mut self, document: Document, result: RunResult) {
+    /// Shows a result; what was selected was of another.
+    fn set_outcome(
+        &mut self,
+        document: Document,
+        result: RunResult,
+        path: Option<PathBuf>,
+        views: Views,
+    ) {
+        let name = path.clone().unwrap_or_else(|| PathBuf::from("this run"));
+        let mut loaded = of_result(&result, &name);
+        loaded.side.mask = views.mask;
+        self.outcome = Some(Outcome {
+            id: self.fresh_id(),
+            document,
+            result,
+            loaded: Arc::new(loaded),
+            maps: Arc::new(views.maps),
+            path,
+        });
+        self.view.selected = None;
+        self.view.selected_reference = None;
+        self.view.seam = None;
+    }
+
+    fn take_run(&mut self, document: Document, result: RunResult, views: Views) {
         let n = result.detections.len();
         let detail = format!(
             "{n} detections, {} windows, {:.1} s",
@@ -369,8 +410,7 @@ impl State {
         for w in &result.warnings {
             tracing::debug!("{}: {}", w.code, w.text);
         }
-        self.outcome = Some(Outcome { document, result });
-        self.view.selected = None;
+        self.set_outcome(document, result, None, views);
         self.say(Severity::Info, "Run finished", detail);
     }
 

@@ -50,7 +50,7 @@ pub(super) fn what_is(path: PathBuf, model: Option<&Model>) -> News {
         "json" => match RunResult::read(&path) {
             Ok(result) => {
                 let same = model.is_some_and(|m| m.sha256() == result.network.sha256);
-                News::Result(Box::new(result), same)
+                News::Result(path, Box::new(result), same)
             }
             Err(e) => failed(e.to_string()),
         },

@@ -3,7 +3,7 @@
 use super::command::Command;
 use super::document::WindowLevel;
 use super::state::State;
-use crate::geometry::{Extent, Plane};
+use crate::geometry::{Axis, Extent, Plane};
 use crate::memory::calibrate::Point;
 use crate::units::Bytes;
 use std::path::PathBuf;
@@ -311,6 +311,33 @@ pub(super) fn detection(text: &str, s: &State) -> Parsed {
     let shown = &s.derived.detections;
     let i = place(text, shown.len(), "detection")?;
     Ok(Command::SelectDetection(shown[i]))
+}
+
+pub(super) fn missing(text: &str, s: &State) -> Parsed {
+    let found: Vec<usize> = s
+        .seams
+        .matching()
+        .map_or_else(Vec::new, |m| m.missing().map(|(i, _)| i).collect());
+    let i = place(text, found.len(), "missing finding")?;
+    Ok(Command::SelectReference(found[i]))
+}
+
+/// A seam of the table: "z 64".
+pub(super) fn seam(text: &str, s: &State) -> Parsed {
+    let mut words = text.split_whitespace();
+    let axis = words
+        .next()
+        .and_then(|w| Axis::ALL.into_iter().find(|a| a.name() == w));
+    let at = words.next().and_then(|w| w.parse().ok());
+    axis.zip(at)
+        .filter(|id| s.seams.rows.iter().any(|r| r.id() == *id))
+        .map(Command::SelectSeam)
+        .ok_or_else(|| {
+            format!(
+                "type axis and place of a seam in the table, such as z 64; found \"{}\"",
+                text.trim()
+            )
+        })
 }
 
 pub(super) fn threshold(text: &str, _: &State) -> Parsed {

@@ -5,6 +5,7 @@ use super::derived::Derived;
 use super::document::SeriesRef;
 use super::document::{Document, History};
 use super::effect::Effect;
+use super::seams::{RunMaps, SeamState};
 use super::settings::{Settings, SettingsDir};
 use super::source::SeriesSource;
 use super::study::FreshSlice;
@@ -20,6 +21,7 @@ use crate::memory::Precision;
 use crate::memory::budget::{Mode, Runtime};
 use crate::network::{self, Model};
 use crate::study::Opened;
+use crate::study::sides::Loaded;
 use crate::tiling;
 use crate::units::Bytes;
 use std::path::PathBuf;
@@ -148,10 +150,18 @@ pub struct RunProgress {
 /// A finished run with the plan that it was made by.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// Tells one from the next.
+    pub id: u64,
     /// The plan of the run.
     pub document: Document,
     /// The result file.
     pub result: RunResult,
+    /// It as a side of a comparison.
+    pub loaded: Arc<Loaded>,
+    /// What the run left to be looked at.
+    pub maps: Arc<RunMaps>,
+    /// The file that it was read of.
+    pub path: Option<PathBuf>,
 }
 
 impl Outcome {
@@ -208,6 +218,8 @@ pub struct State {
     pub catalogue: Arc<Catalogue>,
     /// The last finished run.
     pub outcome: Option<Outcome>,
+    /// Its seams, and another result held against it.
+    pub seams: SeamState,
     /// The run in progress.
     pub run: Option<RunProgress>,
     /// What can run here; empty until probed.
@@ -246,6 +258,7 @@ impl State {
             network: NetworkState::default(),
             catalogue: Arc::new(Catalogue::builtin()),
             outcome: None,
+            seams: SeamState::default(),
             run: None,
             engines: Vec::new(),
             messages: Vec::new(),

@@ -402,9 +402,9 @@ fn a_result_of_another_network_is_stale() {
     s.dispatch(Command::Run);
     assert!(s.settle(LONG));
     let result = s.outcome.as_ref().unwrap().result.clone();
-    s.take_result(result.clone(), true);
+    s.take_result(None, result.clone(), true);
     assert!(s.stale().is_empty(), "{:?}", s.stale());
-    s.take_result(result, false);
+    s.take_result(None, result, false);
     assert!(s.stale().iter().any(|w| w.starts_with("network was demo")));
 }
 

@@ -176,6 +176,7 @@ pub fn table() -> &'static [CommandInfo] {
             plan::layers(),
             other::run(),
             other::review(),
+            other::seams(),
             other::tours(),
             other::tools(),
         ]

@@ -154,6 +154,48 @@ pub enum SortBy {
     Size,
     /// Distance to the nearest seam.
     Seam,
+    /// Score in the reference.
+    Reference,
+    /// How far the score drifted from the reference's.
+    Drift,
+}
+
+/// What lies over the slice of the Seams workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SeamMap {
+    /// Window faces alone.
+    Grid,
+    /// How many windows cover each voxel.
+    Cover,
+    /// Where windows disagree, before blending.
+    #[default]
+    Mismatch,
+    /// The difference from the reference.
+    Difference,
+    /// Scores of the run, of the reference while F is held.
+    Flicker,
+}
+
+impl SeamMap {
+    /// All five, in the order of their buttons.
+    pub const ALL: [Self; 5] = [
+        Self::Grid,
+        Self::Cover,
+        Self::Mismatch,
+        Self::Difference,
+        Self::Flicker,
+    ];
+
+    /// As written on its button.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Grid => "Grid",
+            Self::Cover => "Cover",
+            Self::Mismatch => "Mismatch",
+            Self::Difference => "Diff",
+            Self::Flicker => "Flicker",
+        }
+    }
 }
 
 /// Which detections the list shows.
@@ -162,6 +204,8 @@ pub enum Filter {
     /// All at or above the threshold.
     #[default]
     All,
+    /// Those that the reference has otherwise or not at all.
+    Changed,
     /// Those within 5 mm of a seam.
     NearSeam,
 }
@@ -199,6 +243,14 @@ pub struct View {
     pub descending: bool,
     /// Which detections the list shows.
     pub filter: Filter,
+    /// Selected finding of the reference that the run has not, as its place in the match.
+    pub selected_reference: Option<usize>,
+    /// Selected seam: its axis and place in the prepared volume.
+    pub seam: Option<(Axis, usize)>,
+    /// What lies over the slice of the Seams workspace.
+    pub seam_map: SeamMap,
+    /// The reference in the run's place while a key is held.
+    pub flicker: bool,
     /// Whether the window uses the whole screen.
     pub full_screen: bool,
     /// Whether a picture of the window is being taken: names are masked in it, whatever the settings say.
@@ -229,6 +281,10 @@ impl Default for View {
             sort_by: SortBy::default(),
             descending: true,
             filter: Filter::default(),
+            selected_reference: None,
+            seam: None,
+            seam_map: SeamMap::default(),
+            flicker: false,
             full_screen: false,
             taking_picture: false,
             layers_open: false,
@@ -244,6 +300,11 @@ impl View {
     pub fn slice(&self, plane: Plane, extent: Extent) -> usize {
         let a = plane.across();
         nearest_index(self.crosshair[a.index()], extent.to_array()[a.index()])
+    }
+
+    /// The voxel index that the crosshair lies at along an axis of a volume of this size.
+    pub fn index(&self, axis: usize, extent: Extent) -> usize {
+        nearest_index(self.crosshair[axis], extent.to_array()[axis])
     }
 
     /// Moves the crosshair to the middle of a slice, clamped to the volume.

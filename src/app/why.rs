@@ -135,3 +135,26 @@ pub(super) fn cannot_run(s: &State) -> Option<String> {
 pub(super) fn no_proposal(s: &State) -> Option<String> {
     unless(s.manifest_waits(), "no manifest is waiting to be accepted")
 }
+
+pub(super) fn no_reference(s: &State) -> Option<String> {
+    unless(
+        s.seams.reference.is_some(),
+        "nothing is held against the run: compare with a result first",
+    )
+}
+
+pub(super) fn no_missing(s: &State) -> Option<String> {
+    unless(
+        s.seams
+            .matching()
+            .is_some_and(|m| m.missing().next().is_some()),
+        "the reference has no finding that the run has not",
+    )
+}
+
+pub(super) fn no_seams(s: &State) -> Option<String> {
+    unless(
+        !s.seams.rows.is_empty(),
+        "no run and no plan of more than one window, so there are no seams",
+    )
+}

@@ -3,6 +3,9 @@
 use super::document::{Document, EngineChoice, SeriesRef};
 use super::effect::JobRequest;
 use super::layers::{Layers, Line};
+use super::seams::{
+    DiffNews, KeptOutputs, MOST_WINDOWS, MapPicture, Matched, Read, Views, views_of,
+};
 use super::source::{self, LoadedSeries, Scanned, SeriesSource};
 use super::state::{Severity, State};
 use super::study::{FreshSlice, Thumbnail};
@@ -15,7 +18,7 @@ use crate::hardware::BudgetOnCards;
 use crate::jobs::{Control, Job, Waker, spawn};
 use crate::network::{self, Model};
 use crate::report::TimelineChart;
-use crate::study::{self, Opened, RunSpec};
+use crate::study::{self, Keep, Opened, RunSpec};
 use crate::volume::SharedVolume;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,7 +54,17 @@ pub(super) enum News {
     /// A plan file cannot be read, with the sentence that says why.
     NoPlan(String),
     /// A result file was read, and whether the network of the plan made it.
-    Result(Box<RunResult>, bool),
+    Result(PathBuf, Box<RunResult>, bool),
+    /// A result to compare with was read, or the sentence that says why not.
+    Reference(Result<Box<Read>, String>),
+    /// Findings were matched, for this key.
+    Matched(u64, Result<Box<Matched>, String>),
+    /// Outputs were compared, for this key.
+    Differed(u64, DiffNews),
+    /// The outputs that the result of this number kept were read.
+    Outputs(u64, Result<Arc<KeptOutputs>, String>),
+    /// A map was drawn.
+    Picture(Option<Arc<MapPicture>>),
     /// A study was looked through.
     Scanned(Result<Scanned, String>),
     /// A slice was decoded.
@@ -77,7 +90,10 @@ pub(super) enum News {
     /// The lines that a search leaves, for this key.
     LayerLines(u64, Arc<Vec<Line>>),
     /// A run ended; the error is a sentence, or nothing when it was cancelled.
-    Ran(Box<Document>, Result<Box<RunResult>, Option<String>>),
+    Ran(
+        Box<Document>,
+        Result<Box<(RunResult, Views)>, Option<String>>,
+    ),
 }
 
 /// Jobs of one kind replace each other.
@@ -94,6 +110,11 @@ pub(super) enum Kind {
     Buying,
     Layers,
     LayerLines,
+    Reference,
+    Match,
+    Difference,
+    Outputs,
+    Picture,
     Other,
 }
 
@@ -132,6 +153,8 @@ impl Jobs {
                         | Kind::Buying
                         | Kind::Layers
                         | Kind::LayerLines
+                        | Kind::Match
+                        | Kind::Picture
                 )
             })
             .map(|r| {
@@ -231,6 +254,7 @@ impl State {
                     let _closed = out.send(super::open::what_is(path, model.as_deref()));
                 });
             }
+            JobRequest::Compare(path) => self.read_reference(path),
             JobRequest::SavePlan(path, document) => {
                 self.spawn(Kind::Other, "Save plan", move |_, out| {
                     let text = serde_json::to_vec_pretty(&document).unwrap_or_default();
@@ -342,7 +366,7 @@ fn run(
     opened: &Opened,
     model: &Model,
     control: &Control,
-) -> Result<Box<RunResult>, Option<String>> {
+) -> Result<Box<(RunResult, Views)>, Option<String>> {
     let said = |e: &dyn std::fmt::Display| Some(e.to_string());
     let spec = RunSpec {
         tiling: document.tiling_spec().map_err(|e| said(&e))?,
@@ -361,15 +385,20 @@ fn run(
             Box::new(CpuEngine::new(0).map_err(|e| said(&e))?)
         }
     };
-    match study::run(opened, model, &spec, engine.as_mut(), control) {
+    let keep = Keep {
+        maps: true,
+        window_bytes: MOST_WINDOWS,
+    };
+    match study::run_keeping(opened, model, &spec, engine.as_mut(), control, keep) {
         Ok(mut ran) => {
+            let views = views_of(&mut ran);
             // Kept so that the result can be run again.
             ran.result.network.source = document.network.clone().map(|model| NetworkSource {
                 model,
                 weights: document.weights.clone(),
                 ..NetworkSource::default()
             });
-            Ok(Box::new(ran.result))
+            Ok(Box::new((ran.result, views)))
         }
         Err(e) if e.exit_code() == 130 => Err(None),
         Err(e) => Err(said(&e)),

@@ -94,11 +94,6 @@ pub const fn verdict_word(v: Verdict) -> &'static str {
 }
 
 /// Viridis from 0 (dark) to 1 (bright).
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "clamped to 0..=255 before the cast"
-)]
 pub fn viridis(share: f64) -> Rgb {
     const STOPS: [Rgb; 9] = [
         [0x44, 0x01, 0x54],
@@ -111,11 +106,52 @@ pub fn viridis(share: f64) -> Rgb {
         [0xAD, 0xDC, 0x30],
         [0xFD, 0xE7, 0x25],
     ];
+    between(&STOPS, share)
+}
+
+/// Inferno from 0 (dark) to 1 (bright).
+pub fn inferno(share: f64) -> Rgb {
+    const STOPS: [Rgb; 9] = [
+        [0x00, 0x00, 0x04],
+        [0x21, 0x0C, 0x4A],
+        [0x57, 0x10, 0x6E],
+        [0x8A, 0x22, 0x6A],
+        [0xBC, 0x37, 0x54],
+        [0xE4, 0x55, 0x2D],
+        [0xF9, 0x8C, 0x0A],
+        [0xF9, 0xC9, 0x32],
+        [0xFC, 0xFF, 0xA4],
+    ];
+    between(&STOPS, share)
+}
+
+/// Diverging from -1 (blue) over 0 (white) to 1 (orange): the hues of reference and tiled, which colour blindness keeps apart.
+pub fn diverging(share: f64) -> Rgb {
+    const STOPS: [Rgb; 9] = [
+        [0x0B, 0x4F, 0x8A],
+        [0x2A, 0x80, 0xBF],
+        [0x56, 0xB4, 0xE9],
+        [0xAE, 0xDA, 0xF4],
+        [0xF7, 0xF7, 0xF7],
+        [0xF7, 0xD9, 0x9E],
+        [0xE6, 0x9F, 0x00],
+        [0xC0, 0x6A, 0x00],
+        [0x8A, 0x3B, 0x00],
+    ];
+    between(&STOPS, 0.5 + 0.5 * share.clamp(-1.0, 1.0))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to 0..=255 before the cast"
+)]
+fn between(stops: &[Rgb; 9], share: f64) -> Rgb {
     let at = share.clamp(0.0, 1.0) * 8.0;
     let i = (at.floor() as usize).min(7);
     let t = at - i as f64;
     std::array::from_fn(|c| {
-        let (a, b) = (f64::from(STOPS[i][c]), f64::from(STOPS[i + 1][c]));
+        let (a, b) = (f64::from(stops[i][c]), f64::from(stops[i + 1][c]));
         (a + t * (b - a)).round().clamp(0.0, 255.0) as u8
     })
 }

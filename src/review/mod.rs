@@ -1,5 +1,6 @@
 //! Two results held against each other or against truth, and what windows do to one: parity, label flips, FROC, seam metrics.
 
+pub mod curves;
 pub mod frame;
 pub mod labels;
 mod parity;
@@ -10,6 +11,6 @@ mod shapes;
 mod tolerance;
 pub mod truth;
 
-pub use parity::{Drifts, Own, Row, RowKind, Side, StudyParity, compare};
+pub use parity::{Drifts, Own, Row, RowKind, Shape, Side, StudyParity, compare};
 pub use report::{ParityReport, StudyRow};
 pub use tolerance::{Limits, Tolerance, Verdict};

@@ -67,6 +67,20 @@ pub enum RowKind {
     Extra,
 }
 
+/// What became of a finding's shape, where it is not one for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shape {
+    /// One of A is several in B: the one and its parts.
+    Split,
+    /// Several of A are one in B.
+    Merged,
+    /// It lies on another of B.
+    Duplicate,
+    /// A seam cut it from another of B.
+    Fragment,
+}
+
 /// One finding of either side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
@@ -96,6 +110,9 @@ pub struct Row {
     pub near_seam: bool,
     /// Whether a score lies so near the threshold that the tolerance decides which side of it.
     pub near_threshold: bool,
+    /// What became of its shape, where it is not one for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
 }
 
 /// Quantiles of drifts over the matched findings.
@@ -273,6 +290,7 @@ fn rows(
             seam_distance: seam.map(|s| s.0),
             near_seam: seam.is_some_and(|s| s.1),
             near_threshold: score_a.iter().chain(&score_b).any(close),
+            shape: None,
         }
     };
     let mut rows: Vec<Row> = (0..of_a.len()).map(|i| row(Some(i), of_a[i])).collect();
@@ -438,13 +456,16 @@ fn drifts(values: impl Iterator<Item = f64>) -> Drifts {
 
 fn summary(
     [a, b]: [&Side; 2],
-    rows: Vec<Row>,
+    mut rows: Vec<Row>,
     (common, placement): (&Common, &Placement<'_>),
     labels: Vec<LabelParity>,
     (verdict, reason, notes): (Verdict, String, Vec<String>),
 ) -> StudyParity {
-    let count = |kind| rows.iter().filter(|r| r.kind == kind).count();
     let shapes = shapes::of(&rows, common, placement);
+    for (row, shape) in rows.iter_mut().zip(&shapes.of_row) {
+        row.shape = *shape;
+    }
+    let count = |kind| rows.iter().filter(|r| r.kind == kind).count();
     let score_drift = drifts(rows.iter().filter_map(|r| r.score_drift.map(f64::abs)));
     let boxes = drifts(rows.iter().filter_map(|r| r.box_drift));
     let least = rows.iter().filter_map(|r| r.iou).min_by(f64::total_cmp);

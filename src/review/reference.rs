@@ -2,6 +2,7 @@
 
 use super::Verdict;
 use crate::geometry::Axis;
+use crate::numeric::sigmoid;
 use crate::tiling::AxesOrder;
 
 /// Voxels of an output on each side of a seam that count as near it.
@@ -52,6 +53,29 @@ pub struct Differences {
     pub flips: u64,
     /// By seam.
     pub planes: Vec<PlaneDifference>,
+    /// Voxels by the size of their difference within two voxels of a seam, see [`BINS`].
+    pub counts_near: [u64; BINS],
+    /// The same elsewhere.
+    pub counts_far: [u64; BINS],
+}
+
+/// Steps of the histogram of differences: 0, then half a decade each from 1e-6; the last holds all from 10^0.5.
+pub const BINS: usize = 15;
+
+/// The lower end of a step of the histogram.
+pub fn bin_from(bin: usize) -> f64 {
+    if bin == 0 {
+        return 0.0;
+    }
+    10f64.powf(0.5 * (bin as f64 - 1.0) - 6.0)
+}
+
+/// The step that a difference falls into; what is below 1e-6 and not 0 stands with the first of them.
+fn bin_of(off: f64, from: &[f64; BINS]) -> usize {
+    if off == 0.0 {
+        return 0;
+    }
+    (1..BINS).rev().find(|b| off >= from[*b]).unwrap_or(1)
 }
 
 /// Where seams lie in one output.
@@ -86,7 +110,48 @@ fn places(
     Places { list, near }
 }
 
+/// The score of a voxel's logits: of the best channel where each stands alone (or is the only one), else of all but background.
+/// NaN where the logits are none.
+pub fn foreground(logits: impl Iterator<Item = f32> + Clone, each: bool) -> f32 {
+    let most = logits.clone().fold(f32::NEG_INFINITY, f32::max);
+    if each || logits.clone().nth(1).is_none() {
+        return if logits.clone().all(f32::is_nan) {
+            f32::NAN
+        } else {
+            sigmoid(most)
+        };
+    }
+    let share = |v: f32| (v - most).exp();
+    let first = logits.clone().next().map_or(0.0, share);
+    1.0 - first / logits.map(share).sum::<f32>()
+}
+
 impl Kept<'_> {
+    /// The score of a voxel, by its place in a channel.
+    pub fn score(&self, at: usize) -> f32 {
+        let n = self.voxels();
+        let logits = (0..self.channels).map(|c| self.values.get(c * n + at));
+        foreground(logits.map(|v| v.copied().unwrap_or(f32::NAN)), self.each)
+    }
+
+    /// The difference from a reference at a voxel with its sign, in the channel where it is largest. 0 where nothing can be said.
+    pub fn signed(&self, reference: &Self, at: usize) -> f32 {
+        let n = self.voxels();
+        let mut most = 0.0_f32;
+        for c in 0..self.channels.min(reference.channels) {
+            let (Some(x), Some(y)) = (
+                self.values.get(c * n + at),
+                reference.values.get(c * n + at),
+            ) else {
+                return most;
+            };
+            if (x - y).abs() > most.abs() {
+                most = x - y;
+            }
+        }
+        most
+    }
+
     fn voxels(&self) -> usize {
         self.spatial.iter().product()
     }
@@ -189,6 +254,7 @@ pub fn differences(
         ..Differences::default()
     };
     let (mut near, mut far) = ((0.0, 0_u64), (0.0, 0_u64));
+    let from: [f64; BINS] = std::array::from_fn(bin_from);
     for at in 0..n {
         let [_, b, c] = a.spatial;
         let index = [at / (b * c), at / c % b, at % c];
@@ -196,11 +262,12 @@ pub fn differences(
         let flip = u64::from(a.flips(reference, at, n));
         out.max = out.max.max(off);
         out.flips += flip;
-        let sum = if (0..3).any(|t| places.near[t][index[t]]) {
-            &mut near
+        let (sum, counts) = if (0..3).any(|t| places.near[t][index[t]]) {
+            (&mut near, &mut out.counts_near)
         } else {
-            &mut far
+            (&mut far, &mut out.counts_far)
         };
+        counts[bin_of(off, &from)] += 1;
         sum.0 += off;
         sum.1 += 1;
         if off > 0.0 {
@@ -294,6 +361,8 @@ mod tests {
         assert_eq!((d.max, d.planes[0].diff_max), (1.0, 1.0));
         assert_eq!(d.planes[0].step_ratio, Some(2.0));
         assert_eq!((d.planes[0].at, d.planes[0].axis), (16, Axis::X));
+        assert_eq!(d.counts_near.iter().sum::<u64>(), 4);
+        assert_eq!((d.counts_near[13], d.counts_far[0]), (1, 8));
         assert_eq!((d.flips, judge(&[d]).0), (0, Verdict::Seam));
         let mut far = reference;
         far[1] = -1.0;
@@ -319,13 +388,20 @@ mod tests {
         assert!(d.max.is_infinite() && judge(&[d]).0 == Verdict::Other);
         let d = against(&none, &none);
         assert_eq!((d.max, judge(&[d]).0), (0.0, Verdict::Bitwise));
-        // The best of two anchors changes, no score passes one half.
         let two = |values| Kept {
             channels: 2,
             each: true,
             spatial: [1, 1, 1],
             values,
         };
+        assert_eq!(two(&[-3.0, 0.0]).score(0), 0.5);
+        assert_eq!(two(&[-3.0, 0.0]).signed(&two(&[1.0, 0.5]), 0), -4.0);
+        let classes = Kept {
+            each: false,
+            ..two(&[0.0, 0.0])
+        };
+        assert_eq!(classes.score(0), 0.5, "all but background");
+        // The best of two anchors changes, no score passes one half.
         let (a, b) = (two(&[-3.0, -3.01]), two(&[-3.01, -3.0]));
         let d = differences((&a, &b), &Default::default(), [1; 3], AxesOrder::Xyz).unwrap();
         assert_eq!(d.flips, 0);

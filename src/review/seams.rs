@@ -48,6 +48,8 @@ struct Watched {
     /// The seam nearest to each position along each axis.
     nearest: [Vec<u32>; 3],
     judged: bool,
+    /// The largest difference over all channels of each voxel of the planes that are kept; empty where none is asked for.
+    map: Vec<f32>,
 }
 
 /// Watches a run's windows go by.
@@ -59,6 +61,7 @@ pub struct SeamWatch {
     by_plane: [Vec<Sum>; 3],
     axes: [usize; 3],
     every: usize,
+    pad_before: [usize; 3],
 }
 
 /// Mismatch of one output over all overlaps.
@@ -91,6 +94,23 @@ pub struct PlaneMismatch {
     pub max: Option<f32>,
     /// Their mean.
     pub mean: Option<f64>,
+}
+
+/// Where windows disagree about one output: the largest difference at each voxel, over all channels.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MismatchMap {
+    /// Which output.
+    pub output: usize,
+    /// Size over the padded volume, in the tensor's axis order; along the first axis one plane in `one_in` is there.
+    pub spatial: [usize; 3],
+    /// One in so many planes.
+    pub one_in: usize,
+    /// Voxels of the input per voxel of the output.
+    pub stride: [f64; 3],
+    /// Voxels of padding before the volume, in the tensor's axis order.
+    pub pad_before: [usize; 3],
+    /// The differences, C order.
+    pub values: Vec<f32>,
 }
 
 /// What was seen.
@@ -144,6 +164,7 @@ impl SeamWatch {
             planes,
             axes,
             every,
+            pad_before: before,
         })
     }
 
@@ -157,6 +178,34 @@ impl SeamWatch {
         if map.values.len() == o.channels * o.zoom.patch.iter().product::<usize>() {
             o.observe((start, ends), map.values, self.every, &mut self.by_plane);
         }
+    }
+
+    /// Keeps a map of the differences of the outputs that count; none where there is no memory for it.
+    pub fn with_maps(mut self) -> Self {
+        for o in self.outputs.iter_mut().filter(|o| o.judged) {
+            let n = o.last.len() / o.channels.max(1);
+            if o.map.try_reserve_exact(n).is_ok() {
+                o.map.resize(n, 0.0);
+            }
+        }
+        self
+    }
+
+    /// The maps that were asked for, by output.
+    pub fn take_maps(&mut self) -> Vec<MismatchMap> {
+        let (one_in, pad_before) = (self.every, self.pad_before);
+        let outputs = self.outputs.iter_mut().enumerate();
+        outputs
+            .filter(|(_, o)| !o.map.is_empty())
+            .map(|(output, o)| MismatchMap {
+                output,
+                spatial: o.zoom.full,
+                one_in,
+                stride: o.zoom.stride(),
+                pad_before,
+                values: std::mem::take(&mut o.map),
+            })
+            .collect()
     }
 
     /// What was seen.
@@ -233,6 +282,7 @@ impl Watched {
             histogram: vec![0; 1 << 11],
             nearest,
             judged,
+            map: Vec::new(),
         })
     }
 
@@ -307,11 +357,27 @@ impl Watched {
             self.histogram[(d.to_bits() >> 20) as usize] += 1;
         }
         self.all.add(&here);
+        if !self.map.is_empty() {
+            self.note(at, new);
+        }
         if self.judged
             && seam != NONE
             && let Some(sum) = by_plane[axis].get_mut(seam as usize)
         {
             sum.add(&here);
+        }
+    }
+
+    /// Keeps the differences of a run of voxels in the map.
+    fn note(&mut self, at: usize, new: &[f32]) {
+        let first = at / self.channels;
+        let voxels = self.last[at..at + new.len()].chunks_exact(self.channels);
+        let both = voxels.zip(new.chunks_exact(self.channels));
+        for (seen, (old, new)) in self.map[first..].iter_mut().zip(both) {
+            // A difference that is no number loses against every other.
+            for (x, y) in old.iter().zip(new) {
+                *seen = seen.max((x - y).abs());
+            }
         }
     }
 
@@ -361,6 +427,28 @@ impl SeamMetrics {
             let sum: f64 = of.clone().map(|o| o.mean * o.n as f64).sum();
             (fold(|o| o.max), sum / n as f64, fold(|o| o.p99))
         })
+    }
+}
+
+/// The verdict on one seam: by its difference from a reference where there is one, else by how much windows disagree.
+/// `None` where neither is known.
+pub fn plane_verdict(exact: bool, raw: Option<f64>, diff: Option<f64>) -> Option<Verdict> {
+    if let Some(d) = diff {
+        return Some(step(d));
+    }
+    if exact {
+        return Some(Verdict::Bitwise);
+    }
+    // Windows that agree are weighed all the same, which rounds.
+    raw.map(|r| step(r).min(Verdict::Float))
+}
+
+fn step(d: f64) -> Verdict {
+    match d {
+        0.0 => Verdict::Bitwise,
+        d if d <= f64::from(ROUNDING) => Verdict::Float,
+        d if d <= f64::from(HARMLESS) => Verdict::Tolerance,
+        _ => Verdict::Seam,
     }
 }
 
@@ -445,76 +533,4 @@ pub fn judge(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::geometry::Extent;
-    use crate::tiling::{self, AxesOrder, Blend, Facts, Layout, TilingSpec};
-
-    fn plan(roi: usize, layout: Layout, overlap: f64, axes: AxesOrder) -> TilingPlan {
-        let spec = TilingSpec {
-            roi_size: Extent::new(0, 0, roi),
-            overlap: [overlap; 3],
-            blend: Blend::Constant,
-            layout,
-        };
-        tiling::plan(&spec, Extent::new(4, 3, 20), &Facts::unknown(axes)).unwrap()
-    }
-
-    /// Watches windows whose every value is the window's own number.
-    fn watch(plan: &TilingPlan, channels: usize) -> SeamMetrics {
-        let shape = OutputShape {
-            channels,
-            spatial: plan.axes.reorder(plan.roi.to_array()),
-        };
-        let mut watch = SeamWatch::new(plan, &[shape], |_| true).unwrap();
-        for w in 0..plan.n_windows() {
-            let step = if w == 2 { 0.5 } else { 0.0 };
-            let values = vec![step; channels * plan.roi.voxels()];
-            let map = Map {
-                values: &values,
-                channels,
-                spatial: shape.spatial,
-            };
-            watch.observe(w, 0, &map);
-        }
-        watch.finish()
-    }
-
-    #[test]
-    fn what_windows_disagree_on_is_told_by_the_seam_it_is_near() {
-        for axes in [AxesOrder::Xyz, AxesOrder::Zyx] {
-            let p = plan(8, Layout::Monai, 0.5, axes);
-            assert_eq!(p.starts[2], [0, 4, 8, 12]);
-            let m = watch(&p, 2);
-            // Two of three overlaps of 4x3x4 voxels and 2 channels differ by one half.
-            assert_eq!(m.outputs[0].n, 3 * 48 * 2);
-            assert_eq!(m.outputs[0].max, 0.5);
-            assert!((m.outputs[0].mean - 1.0 / 3.0).abs() < 1e-6);
-            assert_eq!(m.outputs[0].p99, 0.5);
-            let at: Vec<_> = m.planes.iter().map(|p| (p.axis, p.at, p.max)).collect();
-            assert_eq!(
-                at,
-                [
-                    (Axis::Z, 4, Some(0.0)),
-                    (Axis::Z, 8, Some(0.5)),
-                    (Axis::Z, 12, Some(0.5)),
-                    (Axis::Z, 16, Some(0.5)),
-                ]
-            );
-        }
-    }
-
-    #[test]
-    fn windows_without_overlap_have_nothing_to_compare_and_one_window_no_seam() {
-        let p = plan(5, Layout::Monai, 0.0, AxesOrder::Xyz);
-        let m = watch(&p, 1);
-        assert_eq!((m.outputs[0].n, m.planes.len()), (0, 3));
-        assert_eq!(m.planes[0].max, None);
-        let forecast = tiling::forecast(&p, &Facts::unknown(AxesOrder::Xyz));
-        let (verdict, words) = judge(&forecast, p.n_windows(), Some(&m));
-        assert_eq!(verdict, Verdict::Seam);
-        assert!(words.contains("do not overlap"), "{words}");
-        let one = plan(20, Layout::Monai, 0.0, AxesOrder::Xyz);
-        assert!(SeamWatch::new(&one, &[], |_| true).is_none());
-    }
-}
+mod tests;

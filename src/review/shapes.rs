@@ -1,10 +1,11 @@
 //! Findings that became several, that were several, that lie on another, that a seam cut in two.
 
 use super::frame::{self, Common, Unit};
-use super::parity::{Own, Row, RowKind, Side};
+use super::parity::{Own, Row, RowKind, Shape, Side};
 use crate::detect::Space;
 use crate::detect::matching::{Placed, Sorted};
 use crate::geometry::Affine;
+use std::collections::BTreeSet;
 
 /// Boxes that overlap at least so much are one finding twice.
 const DUPLICATE_IOU: f64 = 0.5;
@@ -21,13 +22,15 @@ pub(super) struct Placement<'a> {
     common: &'a Common,
 }
 
-/// Counts of what happened to the shapes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Counts of what happened to the shapes, and which rows are part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shapes {
     pub(super) split: usize,
     pub(super) merged: usize,
     pub(super) duplicate: usize,
     pub(super) fragment: usize,
+    /// By place in the rows.
+    pub(super) of_row: Vec<Option<Shape>>,
 }
 
 impl<'a> Placement<'a> {
@@ -153,28 +156,62 @@ pub(super) fn of(rows: &[Row], common: &Common, placement: &Placement<'_>) -> Sh
     };
     let (doubles, single): (Vec<usize>, Vec<usize>) = extra.iter().copied().partition(twice);
     let cut = |&&j: &&usize| others(j, 2.0 * TOUCH).any(|k| placement.cut_by_a_seam(&b[j], &b[k]));
+    let cuts: Vec<usize> = single.iter().filter(cut).copied().collect();
+    let split = torn(&single, b, a, &partner_a);
+    let merged = torn(&missing, a, b, &partner_b);
+    // The word that says most comes last.
+    let mut of_row = vec![None; rows.len()];
+    let mut mark = |places: &[usize], side: fn(&Row) -> Option<usize>, shape: Shape| {
+        let places: BTreeSet<usize> = places.iter().copied().collect();
+        for (r, row) in rows.iter().enumerate() {
+            if side(row).is_some_and(|p| places.contains(&p)) {
+                of_row[r] = Some(shape);
+            }
+        }
+    };
+    mark(&cuts, |r| r.b, Shape::Fragment);
+    mark(&doubles, |r| r.b, Shape::Duplicate);
+    mark(&merged.whole, |r| r.b, Shape::Merged);
+    mark(&merged.parts, |r| r.a, Shape::Merged);
+    mark(&split.whole, |r| r.a, Shape::Split);
+    mark(&split.parts, |r| r.b, Shape::Split);
     Shapes {
-        split: torn(&single, b, a, &partner_a),
-        merged: torn(&missing, a, b, &partner_b),
+        split: split.whole.len(),
+        merged: merged.whole.len(),
         duplicate: doubles.len(),
-        fragment: single.iter().filter(cut).count(),
+        fragment: cuts.len(),
+        of_row,
     }
 }
 
+/// Boxes that became several, and those that they became.
+struct Torn {
+    whole: Vec<usize>,
+    parts: Vec<usize>,
+}
+
 /// Boxes of `whole` of which one of the `alone` parts is a part, and another part is there: its partner or a second one alone.
-fn torn(alone: &[usize], parts: &[Placed], whole: &[Placed], partner: &[Option<usize>]) -> usize {
+fn torn(alone: &[usize], parts: &[Placed], whole: &[Placed], partner: &[Option<usize>]) -> Torn {
     let sorted = Sorted::new(whole);
-    let mut pieces = vec![0_usize; whole.len()];
+    let mut pieces: Vec<Vec<usize>> = vec![Vec::new(); whole.len()];
     for &p in alone {
         for w in sorted.near(&parts[p], 0.0) {
             if whole[w].class == parts[p].class && parts[p].over_smaller(&whole[w]) >= PART {
-                pieces[w] += 1;
+                pieces[w].push(p);
             }
         }
     }
-    pieces
-        .iter()
-        .zip(partner)
-        .filter(|(n, partner)| **n + usize::from(partner.is_some()) >= 2 && **n >= 1)
-        .count()
+    let mut out = Torn {
+        whole: Vec::new(),
+        parts: Vec::new(),
+    };
+    for (w, (pieces, partner)) in pieces.iter().zip(partner).enumerate() {
+        if !pieces.is_empty() && pieces.len() + usize::from(partner.is_some()) >= 2 {
+            out.whole.push(w);
+            out.parts.extend(pieces);
+        }
+    }
+    out.parts.sort_unstable();
+    out.parts.dedup();
+    out
 }

@@ -89,10 +89,11 @@ fn few(names: &[String]) -> String {
     }
 }
 
-fn compare_two(a: &Loaded, b: &Loaded, spec: &CompareSpec) -> Result<StudyParity, StudyError> {
+/// Compares two results of one study.
+pub fn compare_two(a: &Loaded, b: &Loaded, spec: &CompareSpec) -> Result<StudyParity, StudyError> {
     same_volume(a, b)?;
     let says = |reason| StudyError::Compare { reason };
-    let has_masks = |l: &Loaded| l.mask.is_some();
+    let has_masks = |l: &Loaded| l.mask.is_some() || l.side.mask.is_some();
     let (mut x, mut y) = if has_masks(a) && has_masks(b) {
         let (x, y) = (a.with_mask()?, b.with_mask()?);
         for (this, other) in [(&x, &y), (&y, &x)] {

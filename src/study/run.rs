@@ -1,6 +1,7 @@
 //! The whole path: prepare, plan, run windows, stitch, find, and say what happened.
 
 use super::findings::{self, Spaces};
+use super::seams::{Keep, SeamViews, Watches};
 use super::{LabelMask, PlannedRun, RunSpec, StudyError, plan_run, prepare, seams};
 use crate::engine::sliding::{self, Options, PreparedVolume};
 use crate::engine::{Engine, EngineMemory, Map};
@@ -38,6 +39,8 @@ pub struct Ran {
     pub prepared_affine: Affine,
     /// The segmentation, where the manifest speaks of one.
     pub labels: Option<LabelMask>,
+    /// What was kept of the windows to be looked at.
+    pub views: SeamViews,
 }
 
 /// Runs `model` over an opened study. Refuses before anything runs what the guard refuses; `control` counts windows.
@@ -47,6 +50,18 @@ pub fn run(
     spec: &RunSpec,
     engine: &mut dyn Engine,
     control: &Control,
+) -> Result<Ran, StudyError> {
+    run_keeping(study, model, spec, engine, control, Keep::default())
+}
+
+/// As [`run`], keeping of the windows what is asked for.
+pub fn run_keeping(
+    study: &Opened,
+    model: &Model,
+    spec: &RunSpec,
+    engine: &mut dyn Engine,
+    control: &Control,
+    keep: Keep,
 ) -> Result<Ran, StudyError> {
     if let Some(reason) = &study.refusal {
         return Err(StudyError::Unusable {
@@ -74,11 +89,9 @@ pub fn run(
         extent: prepared.padded,
         values: &prepared.values,
     };
-    let mut watch = seams::watch(model, &planned);
+    let mut watches = Watches::new(model, &planned, keep);
     let mut look = |window: usize, output: usize, map: Map<'_>| {
-        if let Some(w) = &mut watch {
-            w.observe(window, output, &map);
-        }
+        watches.observe(window, output, &map);
     };
     let slid = sliding::run_observed(
         engine,
@@ -88,7 +101,8 @@ pub fn run(
         control,
         Some(&mut look),
     )?;
-    let seen = seams::record(model, &planned, watch);
+    let views = watches.views(model);
+    let seen = seams::record(model, &planned, watches.seams);
     control.check()?;
     let spaces = Spaces {
         prepared: prepared.affine,
@@ -114,6 +128,7 @@ pub fn run(
         planned,
         prepared_affine: prepared.affine,
         labels: found.labels,
+        views,
     })
 }
 

@@ -2,11 +2,13 @@
 
 use super::PlannedRun;
 use super::findings::output_index;
+use crate::engine::Map;
 use crate::exchange::result::{OutputMismatchRecord, SeamPlaneRecord, SeamRecord};
 use crate::geometry::Axis;
 use crate::network::Model;
 use crate::network::manifest::Output;
-use crate::review::seams::{SeamMetrics, SeamWatch, judge};
+use crate::review::curves::WindowScores;
+use crate::review::seams::{MismatchMap, SeamMetrics, SeamWatch, judge};
 use crate::tiling::stitch::OutputShape;
 
 /// The same plan twice gives the same bits on our engines: one output voxel is one fixed chain of operations.
@@ -22,9 +24,89 @@ fn judged(model: &Model) -> Vec<usize> {
     }
 }
 
+/// What is kept of a run's windows beside its metrics, to be looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// Maps of where windows disagree.
+    pub maps: bool,
+    /// Most bytes for what each window alone gave; 0 keeps nothing.
+    pub window_bytes: usize,
+}
+
+/// What was kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SeamViews {
+    /// Outputs that count for the verdict.
+    pub judged: Vec<usize>,
+    /// Where windows disagree, for each of those that there was memory for.
+    pub maps: Vec<MismatchMap>,
+    /// What each window alone gave.
+    pub windows: Option<WindowScores>,
+}
+
+/// Everything that looks at windows as they go by.
+pub(super) struct Watches {
+    pub(super) seams: Option<SeamWatch>,
+    windows: Option<WindowScores>,
+}
+
+impl Watches {
+    pub(super) fn new(model: &Model, planned: &PlannedRun, keep: Keep) -> Self {
+        let seams = watch(model, planned);
+        let judged = judged(model);
+        let windows = shapes(planned).and_then(|shapes| {
+            // The finest of the outputs that count.
+            let size = |o: &usize| shapes.get(*o).map(|s| s.spatial.iter().product::<usize>());
+            let o = judged.into_iter().rev().max_by_key(size)?;
+            let each = matches!(model.manifest.output, Output::Retinanet(_));
+            WindowScores::new(
+                &planned.tiling,
+                (o, shapes.get(o)?),
+                each,
+                keep.window_bytes,
+            )
+        });
+        Self {
+            seams: if keep.maps {
+                seams.map(SeamWatch::with_maps)
+            } else {
+                seams
+            },
+            windows,
+        }
+    }
+
+    pub(super) fn observe(&mut self, window: usize, output: usize, map: &Map<'_>) {
+        if let Some(w) = &mut self.seams {
+            w.observe(window, output, map);
+        }
+        if let Some(w) = &mut self.windows {
+            w.observe(window, output, map);
+        }
+    }
+
+    /// What was kept, once all windows have gone by.
+    pub(super) fn views(&mut self, model: &Model) -> SeamViews {
+        SeamViews {
+            judged: judged(model),
+            maps: self
+                .seams
+                .as_mut()
+                .map(SeamWatch::take_maps)
+                .unwrap_or_default(),
+            windows: self.windows.take(),
+        }
+    }
+}
+
 /// A watch over the windows of a planned run.
-pub(super) fn watch(model: &Model, planned: &PlannedRun) -> Option<SeamWatch> {
+fn watch(model: &Model, planned: &PlannedRun) -> Option<SeamWatch> {
     let judged = judged(model);
+    SeamWatch::new(&planned.tiling, &shapes(planned)?, |o| judged.contains(&o))
+}
+
+/// What the network gives for one window; `None` where that is not one map over three axes for each output.
+fn shapes(planned: &PlannedRun) -> Option<Vec<OutputShape>> {
     let shapes: Vec<OutputShape> = planned
         .schedule
         .outputs
@@ -40,10 +122,7 @@ pub(super) fn watch(model: &Model, planned: &PlannedRun) -> Option<SeamWatch> {
             }
         })
         .collect();
-    if shapes.len() != planned.schedule.outputs.len() {
-        return None;
-    }
-    SeamWatch::new(&planned.tiling, &shapes, |o| judged.contains(&o))
+    (shapes.len() == planned.schedule.outputs.len()).then_some(shapes)
 }
 
 /// What was seen, as the result file keeps it.

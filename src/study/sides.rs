@@ -209,7 +209,7 @@ fn read_file(path: &Path, space: Option<Space>) -> Result<Vec<Loaded>, StudyErro
     let document = Document::open(path)?;
     if document.kind() == Kind::Result {
         let result = RunResult::read(path)?;
-        return Ok(vec![own(&result, path)]);
+        return Ok(vec![of_result(&result, path)]);
     }
     let studies = document.findings(path)?;
     Ok(studies
@@ -226,7 +226,8 @@ fn read_file(path: &Path, space: Option<Space>) -> Result<Vec<Loaded>, StudyErro
         .collect())
 }
 
-fn own(result: &RunResult, path: &Path) -> Loaded {
+/// A result of Voxfit as it was read from a file (or would be).
+pub fn of_result(result: &RunResult, path: &Path) -> Loaded {
     let beside = |p: &PathBuf| {
         if p.is_file() || p.is_absolute() {
             return p.clone();

@@ -61,6 +61,11 @@ impl Zoom {
         (position as f64 * (self.patch[a] as f64 / self.roi[a] as f64)) as usize
     }
 
+    /// Input voxels per voxel of the output.
+    pub(crate) fn stride(&self) -> [f64; 3] {
+        std::array::from_fn(|a| self.roi[a] as f64 / self.patch[a].max(1) as f64)
+    }
+
     /// round(position x zoom) along an axis, half to even, as MONAI crops.
     #[expect(
         clippy::cast_possible_truncation,

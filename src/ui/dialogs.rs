@@ -83,7 +83,7 @@ fn ask(dialog: &Dialog) -> Option<PathBuf> {
     }
     let handle = match dialog {
         Dialog::OpenFolder => pollster(window.pick_folder()),
-        Dialog::OpenFile | Dialog::OpenNetwork | Dialog::OpenWeights => {
+        Dialog::OpenFile | Dialog::OpenNetwork | Dialog::OpenWeights | Dialog::OpenReference => {
             pollster(window.pick_file())
         }
         _ => pollster(window.save_file()),

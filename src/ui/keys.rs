@@ -11,6 +11,11 @@ pub(super) fn collect(ui: &Ui, state: &State, out: &mut Vec<Command>) {
     if held != state.view.overlays_hidden {
         out.push(Command::HideOverlays(held));
     }
+    let plain = ui.input(|i| i.key_down(egui::Key::F) && i.modifiers.is_none());
+    let flicker = plain && !typing && state.seams.reference.is_some();
+    if flicker != state.view.flicker {
+        out.push(Command::Flicker(flicker));
+    }
     let events: Vec<(egui::Key, egui::Modifiers)> = ui.input(|i| {
         i.events
             .iter()

@@ -29,6 +29,19 @@ pub(super) fn file() -> Vec<CommandInfo> {
             "An ONNX file, nnU-Net plans or a MONAI bundle.",
         )
         .key(Chord::ctrl_shift(c('O'))),
+        now(
+            M,
+            Command::CompareDialog,
+            "Compare with a result\u{2026}",
+            "Of Voxfit, MONAI, LUNA16 or Slicer, held against the result that is shown.",
+        ),
+        typed(
+            M,
+            "CompareWith",
+            "Compare with path",
+            "reference.json",
+            |t, _| parse::path(t).map(Command::CompareWith),
+        ),
         typed(M, "Open", "Open path", "/data/study-0412", parse::open),
         typed(
             M,

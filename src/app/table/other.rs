@@ -7,7 +7,7 @@ use crate::app::keys::{Chord, Key};
 use crate::app::parse;
 use crate::app::settings::Theme;
 use crate::app::tour::Tour;
-use crate::app::view::{Filter, SortBy};
+use crate::app::view::{Filter, SeamMap, SortBy};
 use crate::app::why;
 
 pub(super) fn run() -> Vec<CommandInfo> {
@@ -157,7 +157,97 @@ pub(super) fn review() -> Vec<CommandInfo> {
         sort(SortBy::Label, "Sort by label"),
         sort(SortBy::Score, "Sort by score"),
         sort(SortBy::Size, "Sort by size"),
+        now(
+            M,
+            Command::FilterDetections(Filter::Changed),
+            "Detections that changed",
+            "Those that the reference has otherwise or not at all.",
+        )
+        .when(why::no_reference),
         sort(SortBy::Seam, "Sort by distance to seam"),
+        sort(SortBy::Reference, "Sort by the reference's score"),
+        sort(SortBy::Drift, "Sort by drift"),
+    ]
+}
+
+pub(super) fn seams() -> Vec<CommandInfo> {
+    use Menu::Review as M;
+    let map = |m, name, tip| now(M, Command::ShowSeamMap(m), name, tip).palette_only();
+    vec![
+        now(
+            M,
+            Command::NextSeam,
+            "Next seam",
+            "Worst first, in the order of the seam table.",
+        )
+        .key(Chord::plain(c('J')))
+        .when(why::no_seams),
+        now(
+            M,
+            Command::PreviousSeam,
+            "Previous seam",
+            "Worst first, in the order of the seam table.",
+        )
+        .key(Chord::shift(c('J')))
+        .when(why::no_seams),
+        typed(M, "SelectSeam", "Go to seam", "z 64", parse::seam).when(why::no_seams),
+        now(
+            M,
+            Command::HoldAsReference,
+            "Hold this result as reference",
+            "Later runs are held against it.",
+        )
+        .when(why::no_result),
+        now(
+            M,
+            Command::DropReference,
+            "Take the reference away",
+            "The result stands alone again.",
+        )
+        .when(why::no_reference),
+        typed(
+            M,
+            "SelectReference",
+            "Go to missing finding",
+            "1",
+            parse::missing,
+        )
+        .when(why::no_missing),
+        map(
+            SeamMap::Difference,
+            "Seam map: difference",
+            "From the reference, voxel by voxel.",
+        )
+        .key(Chord::plain(c('D'))),
+        map(
+            SeamMap::Grid,
+            "Seam map: window grid",
+            "Window faces alone.",
+        ),
+        map(
+            SeamMap::Cover,
+            "Seam map: coverage",
+            "How many windows cover each voxel.",
+        ),
+        map(
+            SeamMap::Mismatch,
+            "Seam map: raw mismatch",
+            "Where windows disagree, before blending.",
+        ),
+        map(
+            SeamMap::Flicker,
+            "Seam map: flicker",
+            "Scores of the run, of the reference while F is held.",
+        ),
+        now(
+            M,
+            Command::Flicker(true),
+            "Show the reference while held",
+            "The reference in the run's place while the key is down.",
+        )
+        .key(Chord::plain(c('F')))
+        .palette_only()
+        .when(why::no_reference),
     ]
 }
 
