@@ -286,8 +286,10 @@ impl State {
             C::HoldAsReference => self.hold_as_reference(),
             C::DropReference => self.seams.reference = None,
             C::SelectReference(i) => return self.select_reference(i),
-            C::NextSeam => self.step_seam(true),
-            C::PreviousSeam => self.step_seam(false),
+            C::NextSeam | C::PreviousSeam => {
+                self.step_seam(command == C::NextSeam);
+                return vec![Effect::View(ViewAction::RevealSelection)];
+            }
             C::SelectSeam(id) => self.select_seam(id),
             C::ShowSeamMap(map) => {
                 self.view.seam_map = map;

@@ -53,6 +53,8 @@ pub enum Layer {
     Grid,
     /// Detection boxes.
     Boxes,
+    /// Boxes of the reference.
+    ReferenceBoxes,
     /// The lines of the other two planes.
     Crosshair,
     /// Text in the corners.
@@ -65,10 +67,11 @@ pub enum Layer {
 
 impl Layer {
     /// All layers, in the order of the list.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Image,
         Self::Grid,
         Self::Boxes,
+        Self::ReferenceBoxes,
         Self::Crosshair,
         Self::CornerText,
         Self::Letters,
@@ -81,6 +84,7 @@ impl Layer {
             Self::Image => "Image",
             Self::Grid => "Window grid",
             Self::Boxes => "Boxes",
+            Self::ReferenceBoxes => "Boxes: reference",
             Self::Crosshair => "Crosshair",
             Self::CornerText => "Corner text",
             Self::Letters => "Letters",

@@ -105,6 +105,7 @@ struct Local {
     palette: palette::Palette,
     buy: buy::View,
     list: study_pages::List,
+    seams: seams::Kept,
     /// When the next slice is due while slices play, in seconds of the window's clock.
     cine_due: f64,
 }
@@ -132,6 +133,7 @@ impl Local {
             palette: palette::Palette::default(),
             buy: buy::View::default(),
             list: study_pages::List::default(),
+            seams: seams::Kept::default(),
             cine_due: 0.0,
         }
     }

@@ -5,6 +5,8 @@ mod matched;
 mod outputs;
 mod profile;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod work;
 
 pub use field::{Grid, MapPicture, Peak};

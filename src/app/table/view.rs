@@ -214,6 +214,12 @@ pub(super) fn layers() -> Vec<CommandInfo> {
         )
         .key(Chord::plain(c('B'))),
         layer(
+            Layer::ReferenceBoxes,
+            "Show or hide reference boxes",
+            "Boxes of the result that the run is held against.",
+        )
+        .palette_only(),
+        layer(
             Layer::Grid,
             "Show or hide window grid",
             "Faces of the windows on slices.",

@@ -270,7 +270,11 @@ fn layers(ui: &mut Ui, cx: &mut Cx<'_>) {
         if kit::check(ui, rect, on, layer.name()) {
             cx.send(Command::ToggleLayer(layer));
         }
-        if layer == Layer::Boxes {
+        if layer == Layer::ReferenceBoxes {
+            let (y, right) = (rect.center().y, rect.right());
+            let stroke = Stroke::new(2.0, hue::REFERENCE);
+            ui.painter().hline(right - 16.0..=right, y, stroke);
+        } else if layer == Layer::Boxes {
             let y = rect.center().y;
             let (a, b) = (pos2(rect.right() - 16.0, y), pos2(rect.right(), y));
             let stroke = Stroke::new(2.0, hue::TILED);
@@ -463,7 +467,13 @@ fn jumps(ui: &mut Ui, cx: &mut Cx<'_>) {
     for (text, key, command) in [
         ("Next detection", "N", Command::NextDetection),
         ("Previous", "Shift+N", Command::PreviousDetection),
+        ("Worst seam", "J", Command::NextSeam),
     ] {
+        let none = if command == Command::NextSeam {
+            (cx.state.seams.rows.is_empty()).then_some("one window, so no seam")
+        } else {
+            none
+        };
         let (area, _) = ui.allocate_exact_size(vec2(ui.available_width(), 34.0), Sense::hover());
         let rect = Rect::from_min_size(
             area.min + vec2(size::INSET, 0.0),

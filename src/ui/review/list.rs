@@ -1,7 +1,7 @@
 //! The detection list: score slider, filter, a sortable table whose rows jump.
 
-use crate::app::{Command, Filter, SortBy};
-use crate::ui::theme::{Theme, size};
+use crate::app::{Command, Filter, SortBy, seams};
+use crate::ui::theme::{Theme, hue, size};
 use crate::ui::{Cx, fonts, kit, paint};
 use eframe::egui::{
     self, Align2, Layout, Rect, Sense, Stroke, Ui, WidgetInfo, accesskit::Role, pos2, vec2,
@@ -19,7 +19,17 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>, height: f32) {
     let shown = cx.state.derived.detections.len();
     let threshold = cx.state.document.score_threshold;
     let strong = format!("{shown} OF {all} AT \u{2265} {threshold:.2}");
-    kit::heading(ui, "Detections", if all > 0 { &strong } else { "" }, "");
+    let against = match &cx.state.seams.reference {
+        Some(_) if cx.state.seams.match_pending => "being matched\u{2026}",
+        Some(_) => "against the reference",
+        None => "",
+    };
+    kit::heading(
+        ui,
+        "Detections",
+        if all > 0 { &strong } else { "" },
+        against,
+    );
     if all == 0 {
         kit::caption(ui, "A run fills this list");
         return;
@@ -27,12 +37,45 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>, height: f32) {
     score(ui, cx, threshold);
     let (area, _) = ui.allocate_exact_size(vec2(ui.available_width(), 36.0), Sense::hover());
     let rect = Rect::from_min_size(area.min + vec2(12.0, 6.0), vec2(area.width() - 24.0, 24.0));
-    let options = [(Filter::All, "All"), (Filter::NearSeam, "Near a seam")];
+    let mut options = vec![(Filter::All, "All"), (Filter::NearSeam, "Near a seam")];
+    if cx.state.seams.matching().is_some() {
+        options.insert(1, (Filter::Changed, "Changed"));
+    }
     if let Some(f) = kit::segmented(ui, rect, "Filter", &options, cx.state.view.filter) {
         cx.send(Command::FilterDetections(f));
     }
     stale(ui, cx, &t);
     table(ui, cx, height);
+    verdict(ui, cx);
+}
+
+/// The verdict on the findings, below the list.
+fn verdict(ui: &mut Ui, cx: &mut Cx<'_>) {
+    let words = match &cx.state.seams.matched {
+        Some(Ok(m)) => (Some(m.parity.verdict), m.parity.reason.clone()),
+        Some(Err(why)) => (None, why.clone()),
+        None => return,
+    };
+    let t = Theme::of(ui.ctx());
+    let (mark, color, word) = crate::ui::seams::verdict(&t, words.0);
+    ui.add_space(6.0);
+    let (area, _) = ui.allocate_exact_size(vec2(ui.available_width(), 44.0), Sense::hover());
+    let card = area.shrink2(vec2(12.0, 0.0));
+    ui.painter().rect_filled(card, 4, t.raised);
+    let inner = card.shrink2(vec2(10.0, 4.0));
+    let top = inner.with_max_y(inner.center().y);
+    let at = top.left_center() + vec2(5.0, 0.0);
+    paint::mark(ui.painter(), at, 10.0, mark, color);
+    let (left, bold) = (Align2::LEFT_CENTER, fonts::body_bold());
+    let room = top
+        .with_min_x(top.left() + 18.0)
+        .with_max_x(top.right() - 110.0);
+    kit::text_in(ui, room, left, word, bold, color);
+    if kit::text_button(ui, top.right_center(), "Show in Seams").clicked() {
+        cx.send(Command::ShowWorkspace(crate::app::Workspace::Seams));
+    }
+    let below = inner.with_min_y(inner.center().y);
+    kit::text_in(ui, below, left, &words.1, fonts::caption(), t.secondary);
 }
 
 fn stale(ui: &mut Ui, cx: &mut Cx<'_>, t: &Theme) {
@@ -121,7 +164,9 @@ fn score(ui: &mut Ui, cx: &mut Cx<'_>, threshold: f32) {
     }
 }
 
-const COLUMNS: [(&str, SortBy, f32); 5] = [
+type Columns = &'static [(&'static str, SortBy, f32)];
+
+const ALONE: Columns = &[
     ("#", SortBy::Number, 34.0),
     ("label", SortBy::Label, 96.0),
     ("score", SortBy::Score, 64.0),
@@ -129,67 +174,145 @@ const COLUMNS: [(&str, SortBy, f32); 5] = [
     ("seam mm", SortBy::Seam, 84.0),
 ];
 
+const AGAINST: Columns = &[
+    ("#", SortBy::Number, 32.0),
+    ("score", SortBy::Score, 54.0),
+    ("size mm", SortBy::Size, 64.0),
+    ("seam mm", SortBy::Seam, 68.0),
+    ("ref", SortBy::Reference, 44.0),
+    ("drift", SortBy::Drift, 52.0),
+];
+
+/// A row of the list: a finding of the run, or one that only the reference has.
+struct Line {
+    /// What a click sends.
+    command: Command,
+    on: bool,
+    near: bool,
+    cells: Vec<String>,
+    /// What became of it, where a reference is there.
+    word: &'static str,
+    spoken: String,
+}
+
+/// The rows of the list in order; findings that only the reference has come last.
+fn lines(cx: &Cx<'_>) -> Vec<Line> {
+    let m = cx.state.seams.matching();
+    let none = || "\u{2014}".to_owned();
+    let mm = |v: Option<f64>| v.map_or_else(none, |v| paint::number(v, 1));
+    let two = |v: Option<f64>| v.map_or_else(none, |v| paint::number(v, 2));
+    let mut out: Vec<Line> = cx
+        .state
+        .detections()
+        .enumerate()
+        .map(|(i, (place, d))| {
+            let longest = d.size_mm.iter().copied().fold(0.0, f64::max);
+            let (number, score) = ((i + 1).to_string(), format!("{:.2}", d.score));
+            let (size, seam) = (paint::number(longest, 1), mm(d.seam_distance));
+            let row = m.and_then(|m| m.of(place));
+            let word = row.map_or("", seams::word);
+            let mut spoken = format!(
+                "Detection {number}, {}, score {score}, {longest:.1} mm, {seam} mm from a seam",
+                d.label
+            );
+            if !word.is_empty() {
+                spoken = format!("{spoken}, {word}");
+            }
+            Line {
+                command: Command::SelectDetection(place),
+                on: cx.state.view.selected == Some(place),
+                near: d.seam_distance.is_some_and(|mm| mm <= 5.0),
+                cells: if m.is_some() {
+                    let (a, b) = (
+                        two(row.and_then(|r| r.score_a)),
+                        two(row.and_then(|r| r.score_drift)),
+                    );
+                    vec![number, score, size, seam, a, b]
+                } else {
+                    vec![number, d.label.clone(), score, size, seam]
+                },
+                word,
+                spoken,
+            }
+        })
+        .collect();
+    let near = cx.state.view.filter == Filter::NearSeam;
+    for (i, row) in m.into_iter().flat_map(|m| m.missing()) {
+        let far = row.seam_distance.is_none_or(|mm| mm > 5.0);
+        if near && far {
+            continue;
+        }
+        let (score, seam) = (two(row.score_a), mm(row.seam_distance));
+        out.push(Line {
+            command: Command::SelectReference(i),
+            on: cx.state.view.selected_reference == Some(i),
+            near: !far,
+            spoken: format!("Only in the reference: score {score}, {seam} mm from a seam, missing"),
+            cells: vec!["\u{2013}".to_owned(), none(), none(), seam, score, none()],
+            word: seams::word(row),
+        });
+    }
+    out
+}
+
 fn table(ui: &mut Ui, cx: &mut Cx<'_>, height: f32) {
     let t = Theme::of(ui.ctx());
-    let rows: Vec<(usize, crate::detect::Detection)> =
-        cx.state.detections().map(|(i, d)| (i, d.clone())).collect();
-    let selected = cx.state.view.selected;
+    let rows = lines(cx);
+    let against = cx.state.seams.matching().is_some();
+    let columns = if against { AGAINST } else { ALONE };
     let reveal = std::mem::take(&mut cx.local.reveal);
     let stale = !cx.state.stale().is_empty();
     let mut sent = Vec::new();
     let view = (cx.state.view.sort_by, cx.state.view.descending);
     let mut builder = TableBuilder::new(ui)
-        .id_salt("detections")
+        .id_salt(("detections", against))
         .vscroll(true)
         .auto_shrink(false)
         .min_scrolled_height(height)
         .max_scroll_height(height)
         .sense(Sense::click())
         .cell_layout(Layout::right_to_left(egui::Align::Center));
-    for (_, _, width) in COLUMNS {
-        builder = builder.column(Column::exact(width));
+    for (_, _, width) in columns {
+        builder = builder.column(Column::exact(*width));
     }
     builder = builder.column(Column::remainder());
-    if let (true, Some(row)) = (reveal, rows.iter().position(|(i, _)| Some(*i) == selected)) {
+    if let (true, Some(row)) = (reveal, rows.iter().position(|r| r.on)) {
         builder = builder.scroll_to_row(row, None);
     }
     builder
         .header(size::ROW, |mut header| {
-            for (name, by, _) in COLUMNS {
+            for (name, by, _) in columns {
                 header.col(|ui| {
-                    if head(ui, name, (view.0 == by).then_some(view.1), &t) {
-                        sent.push(Command::SortDetections(by));
+                    if head(ui, name, (view.0 == *by).then_some(view.1), &t) {
+                        sent.push(Command::SortDetections(*by));
                     }
                 });
             }
+            header.col(|ui| {
+                if against {
+                    let at = ui.max_rect().left_center() + vec2(8.0, 0.0);
+                    let (font, color) = (fonts::caption(), t.secondary);
+                    ui.painter()
+                        .text(at, Align2::LEFT_CENTER, "result", font, color);
+                }
+            });
         })
         .body(|body| {
             body.rows(size::ROW, rows.len(), |mut row| {
-                let i = row.index();
-                let (place, d) = &rows[i];
-                let on = selected == Some(*place);
-                row.set_selected(on);
-                let longest = d.size_mm.iter().copied().fold(0.0, f64::max);
-                let seam = d
-                    .seam_distance
-                    .map_or_else(|| "\u{2014}".to_owned(), |mm| paint::number(mm, 1));
-                let cells = [
-                    (i + 1).to_string(),
-                    d.label.clone(),
-                    format!("{:.2}", d.score),
-                    paint::number(longest, 1),
-                    seam.clone(),
-                ];
-                for (c, text) in cells.iter().enumerate() {
+                let line = &rows[row.index()];
+                row.set_selected(line.on);
+                let seam = columns.iter().position(|c| c.1 == SortBy::Seam);
+                for (c, text) in line.cells.iter().enumerate() {
                     row.col(|ui| {
-                        let color = match (stale, on, c) {
+                        let color = match (stale, line.on, columns[c].1) {
                             (true, ..) => t.disabled,
                             (_, true, _) => t.strong,
-                            (_, _, 0) => t.secondary,
+                            (_, _, SortBy::Number) => t.secondary,
+                            (_, _, SortBy::Reference) => t.legible(hue::REFERENCE),
                             _ => t.text,
                         };
-                        if c == 4 && d.seam_distance.is_some_and(|mm| mm <= 5.0) {
-                            let at = ui.max_rect().left_center() + vec2(18.0, 0.0);
+                        if Some(c) == seam && line.near {
+                            let at = ui.max_rect().left_center() + vec2(14.0, 0.0);
                             paint::mark(ui.painter(), at, 9.0, paint::Mark::Triangle, t.tight);
                         }
                         let at = ui.max_rect().shrink2(vec2(8.0, 0.0));
@@ -202,29 +325,39 @@ fn table(ui: &mut Ui, cx: &mut Cx<'_>, height: f32) {
                         );
                     });
                 }
-                row.col(|_| {});
+                row.col(|ui| became(ui, line.word, stale, &t));
                 let response = row.response();
                 response.widget_info(|| {
-                    WidgetInfo::selected(
-                        Role::Row,
-                        true,
-                        on,
-                        format!(
-                            "Detection {}, {}, score {:.2}, {longest:.1} mm, {seam} mm from a seam",
-                            i + 1,
-                            d.label,
-                            d.score
-                        ),
-                    )
+                    WidgetInfo::selected(Role::Row, true, line.on, line.spoken.clone())
                 });
                 if response.clicked() {
-                    sent.push(Command::SelectDetection(*place));
+                    sent.push(line.command.clone());
                 }
             });
         });
     for command in sent {
         cx.send(command);
     }
+}
+
+/// What became of a finding, in a word with its shape.
+fn became(ui: &Ui, word: &str, stale: bool, t: &Theme) {
+    if word.is_empty() {
+        return;
+    }
+    let (mark, color) = crate::ui::seams::look(t, word);
+    let color = if stale { t.disabled } else { color };
+    let at = ui.max_rect().left_center() + vec2(8.0, 0.0);
+    let Some(mark) = mark else {
+        let color = if stale { t.disabled } else { t.secondary };
+        ui.painter()
+            .text(at, Align2::LEFT_CENTER, word, fonts::body(), color);
+        return;
+    };
+    paint::mark(ui.painter(), at + vec2(4.0, 0.0), 9.0, mark, color);
+    let at = at + vec2(12.0, 0.0);
+    ui.painter()
+        .text(at, Align2::LEFT_CENTER, word, fonts::caption(), color);
 }
 
 fn head(ui: &Ui, name: &str, sorted: Option<bool>, t: &Theme) -> bool {

@@ -8,6 +8,7 @@ mod list;
 mod right;
 mod views;
 
+use super::slice_view::SeamLayer;
 use super::{Cx, kit, panel};
 
 use eframe::egui::{Rect, Ui, pos2, vec2};
@@ -74,5 +75,17 @@ pub(super) fn small(
     cx: &mut Cx<'_>,
 ) {
     grid::refresh(cx);
-    views::small(ui, rect, plane, slot, cx);
+    views::small(ui, rect, plane, slot, SeamLayer::default(), cx);
+}
+
+/// The slice of the Seams workspace, with what lies over it.
+pub(super) fn seam_slice(
+    ui: &Ui,
+    rect: Rect,
+    plane: crate::geometry::Plane,
+    seam: SeamLayer,
+    cx: &mut Cx<'_>,
+) {
+    grid::refresh(cx);
+    views::small(ui, rect, plane, 7, seam, cx);
 }

@@ -3,7 +3,9 @@
 use super::fourth;
 use crate::app::{Command, Layer, State, WindowLevel, findings};
 use crate::geometry::{Affine, Plane};
-use crate::ui::slice_view::{self, BoxMark, Layers, PlaneMap, Scene, SliceAction, WindowGrid};
+use crate::ui::slice_view::{
+    self, BoxMark, Layers, PlaneMap, Scene, SeamLayer, SliceAction, WindowGrid,
+};
 use crate::ui::theme::{Theme, hue};
 use crate::ui::{Cx, Local, fonts, kit, paint, pane_of};
 use crate::volume::SharedVolume;
@@ -164,7 +166,7 @@ fn scene<'a>(
         layers: Layers {
             image: shows(Layer::Image),
             grid: shows(Layer::Grid),
-            boxes: shows(Layer::Boxes),
+            boxes: shows(Layer::Boxes) || shows(Layer::ReferenceBoxes),
             crosshair: shows(Layer::Crosshair),
             corner_text: shows(Layer::CornerText) && !hidden,
             letters: shows(Layer::Letters) && !hidden,
@@ -184,11 +186,47 @@ fn scene<'a>(
         orientation_known: item.is_none_or(|i| i.details.orientation_known),
         slices: stored.map_or(&[][..], |i| &i.details.slices),
         is_hu: volume.is_none_or(|v| v.is_hu),
+        seam: SeamLayer::default(),
     }
 }
 
-/// Boxes of the detections that the list shows, with the list's row numbers.
+/// Boxes of the detections that the list shows, with the list's row numbers, and those of the reference.
+/// While the reference is shown in the run's place, its boxes alone.
 fn marks(state: &State) -> Vec<BoxMark> {
+    let mut marks = reference(state);
+    if !state.view.flicker && state.view.draws(Layer::Boxes) {
+        marks.extend(own(state));
+    }
+    marks
+}
+
+/// Boxes of the reference; those that the run has not say so.
+fn reference(state: &State) -> Vec<BoxMark> {
+    let shown = state.view.draws(Layer::ReferenceBoxes) || state.view.flicker;
+    let Some(m) = state.seams.matching().filter(|_| shown) else {
+        return Vec::new();
+    };
+    let missing: std::collections::BTreeSet<usize> = m.missing().map(|(i, _)| i).collect();
+    let list = m.reference.iter().enumerate();
+    list.filter_map(|(i, (at, score))| {
+        let score = score.map_or_else(String::new, |s| short_score(paint::f(s)));
+        let tag = match (missing.contains(&i), state.view.flicker) {
+            (true, false) => format!("ref {score} missing"),
+            (_, true) => format!("ref {score}"),
+            (false, false) => String::new(),
+        };
+        Some(BoxMark {
+            at: (*at)?,
+            row: i,
+            tag,
+            reference: true,
+            selected: state.view.selected_reference == Some(i),
+        })
+    })
+    .collect()
+}
+
+fn own(state: &State) -> impl Iterator<Item = BoxMark> + '_ {
     state
         .detections()
         .enumerate()
@@ -199,7 +237,6 @@ fn marks(state: &State) -> Vec<BoxMark> {
             reference: false,
             selected: state.view.selected == Some(place),
         })
-        .collect()
 }
 
 /// ".86" for 0.86, "1.0" for 1.
@@ -226,6 +263,7 @@ fn act(cx: &mut Cx<'_>, plane: Plane, action: SliceAction, window: WindowLevel) 
             }
         }
         SliceAction::Select(row) => cx.send(Command::SelectDetection(row)),
+        SliceAction::SelectReference(row) => cx.send(Command::SelectReference(row)),
         SliceAction::Maximise => cx.send(Command::ShowLarge(plane)),
         SliceAction::Send(command) => cx.send(command),
     }
@@ -486,7 +524,14 @@ impl Behavior<View> for Views<'_, '_, '_> {
 }
 
 /// One small plane without tools: scrolls and sets the crosshair.
-pub(super) fn small(ui: &Ui, rect: Rect, plane: Plane, slot: usize, cx: &mut Cx<'_>) {
+pub(super) fn small(
+    ui: &Ui,
+    rect: Rect,
+    plane: Plane,
+    slot: usize,
+    seam: SeamLayer,
+    cx: &mut Cx<'_>,
+) {
     let Some(v) = cx.state.volume_state() else {
         return;
     };
@@ -503,7 +548,9 @@ pub(super) fn small(ui: &Ui, rect: Rect, plane: Plane, slot: usize, cx: &mut Cx<
         "",
     );
     scene.layers.corner_text = false;
-    scene.layers.scale_bar = plane == Plane::Axial;
+    scene.layers.scale_bar = slot == SEAM_SLOT;
+    scene.seam = seam;
+    scene.layers.scale_bar |= plane == Plane::Axial;
     let map = PlaneMap::new(plane, &affine, scene.extent);
     let index = slice_view::slice_index(&map, scene.crosshair);
     let mut pane = slice_view::Pane::default();
@@ -519,7 +566,12 @@ pub(super) fn small(ui: &Ui, rect: Rect, plane: Plane, slot: usize, cx: &mut Cx<
         match action {
             SliceAction::Crosshair(at) => cx.send(Command::SetCrosshair(at)),
             SliceAction::Scroll(by) => cx.send(Command::ScrollPlane((plane, by))),
+            SliceAction::Select(row) => cx.send(Command::SelectDetection(row)),
+            SliceAction::SelectReference(row) => cx.send(Command::SelectReference(row)),
             _ => {}
         }
     }
 }
+
+/// The view of the Seams workspace.
+const SEAM_SLOT: usize = 7;

@@ -11,9 +11,9 @@ use eframe::egui::{Color32, Painter, Pos2, Rect, Shape, Stroke, pos2, vec2};
 pub struct BoxMark {
     /// Corner box in voxels of the loaded volume.
     pub at: BoxF,
-    /// Row in the list.
+    /// Place in the result, of a reference's box in the match.
     pub row: usize,
-    /// What the tag says.
+    /// What the tag says; nothing draws none.
     pub tag: String,
     /// Drawn solid in the reference's colour.
     pub reference: bool,
@@ -41,13 +41,20 @@ pub(super) fn on_slice<'a>(
     })
 }
 
-/// The row of the smallest box under a point.
-pub(super) fn hit(p: &Projection, scene: &Scene<'_>, index: usize, at: Pos2) -> Option<usize> {
+/// The row of the smallest box under a point, and whether it is of the reference.
+pub(super) fn hit(
+    p: &Projection,
+    scene: &Scene<'_>,
+    index: usize,
+    at: Pos2,
+) -> Option<(usize, bool)> {
     on_slice(&p.map, scene, index)
         .filter_map(|b| {
             let (min, max) = corners(&b.at);
             let r = p.rect_of(min, max).expand(3.0);
-            r.contains(at).then(|| (r.area(), b.row))
+            // Of two boxes of one finding the run's is meant.
+            let area = r.area() + f32::from(u8::from(b.reference)) * 0.5 * r.area();
+            r.contains(at).then_some((area, (b.row, b.reference)))
         })
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, row)| row)
@@ -67,6 +74,9 @@ pub(super) fn draw(painter: &Painter, p: &Projection, scene: &Scene<'_>, index: 
     let mut order = shown;
     order.sort_by_key(|b| (!b.selected, b.reference, b.row));
     for b in order {
+        if b.tag.is_empty() {
+            continue;
+        }
         let (min, max) = corners(&b.at);
         tag(painter, p.rect_of(min, max), b, color(b, alpha), &mut taken);
     }

@@ -4,10 +4,12 @@ mod boxes;
 mod map;
 mod mouse;
 mod overlay;
+mod seam;
 
 pub use boxes::BoxMark;
 pub use map::{Pane, PlaneMap, Projection};
 pub use overlay::WindowGrid;
+pub use seam::{Heat, SeamLayer};
 
 use super::gpu::{SlicePaint, SliceUniforms};
 use super::kit;
@@ -132,6 +134,8 @@ pub struct Scene<'a> {
     pub slices: &'a [SliceInfo],
     /// Values are HU.
     pub is_hu: bool,
+    /// What the Seams workspace lays over the picture.
+    pub seam: SeamLayer,
 }
 
 /// What the mouse or a key asked for on a view.
@@ -147,6 +151,8 @@ pub enum SliceAction {
     AutoLevel([f64; 3], [f64; 3]),
     /// A box was clicked: its row.
     Select(usize),
+    /// A box of the reference was clicked: its row.
+    SelectReference(usize),
     /// Show this view alone, or all again.
     Maximise,
     /// An entry of the menu under the right button.
@@ -195,7 +201,9 @@ pub fn show(
     if scene.layers.image {
         picture(ui, rect, &projection, scene, index, slot);
     }
+    seam::under(&painter, &projection, scene);
     overlay::draw(&painter, &projection, scene, index);
+    seam::over(&painter, &projection, scene);
     boxes::draw(&painter, &projection, scene, index);
     overlay::corners(&painter, &projection, scene, index, response.hover_pos());
     slider(ui, rect, &map, index, slot, &theme);

@@ -27,7 +27,8 @@ pub(super) fn act(
         && let Some(at) = response.interact_pointer_pos()
     {
         match boxes::hit(&p, scene, index, at) {
-            Some(row) => out.push(SliceAction::Select(row)),
+            Some((row, false)) => out.push(SliceAction::Select(row)),
+            Some((row, true)) => out.push(SliceAction::SelectReference(row)),
             None => out.push(SliceAction::Crosshair(p.voxel(at, index as f64))),
         }
     }
