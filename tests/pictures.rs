@@ -215,3 +215,45 @@ fn a_proposed_manifest_is_drawn() {
         save(&mut h, &format!("{name}-manifest"));
     }
 }
+
+#[test]
+fn a_run_held_against_another_is_drawn() {
+    use voxfit::app::SeamMap;
+    let mut h = window();
+    h.step();
+    send(&mut h, Command::SetNetwork("preset:demo".to_owned()));
+    send(
+        &mut h,
+        Command::OpenStudy("phantom:128x128x64:3".to_owned()),
+    );
+    wait(&mut h, "loading", |s| {
+        s.volume_state().is_some_and(|v| !v.is_loading()) && s.network.info().is_some()
+    });
+    send(&mut h, Command::WindowLevelPreset(2));
+    send(&mut h, Command::SetScoreThreshold(0.05));
+    for roi in [[128, 128, 64], [64, 64, 32]] {
+        send(&mut h, Command::SetRoi(roi));
+        send(&mut h, Command::AllowSinglePass(true));
+        send(&mut h, Command::Run);
+        wait(&mut h, "the run", |s| {
+            s.run.is_none() && s.outcome.is_some()
+        });
+        if roi[0] == 128 {
+            send(&mut h, Command::HoldAsReference);
+        }
+    }
+    wait(&mut h, "the comparison", |s| {
+        s.seams.difference().is_some() && s.seams.matching().is_some()
+    });
+    send(&mut h, Command::ShowWorkspace(Workspace::Seams));
+    send(&mut h, Command::NextSeam);
+    for map in SeamMap::ALL {
+        send(&mut h, Command::ShowSeamMap(map));
+        wait(&mut h, map.name(), |_| true);
+        save(&mut h, &format!("seams-{}", map.name().to_lowercase()));
+    }
+    send(&mut h, Command::ShowWorkspace(Workspace::Review));
+    send(&mut h, Command::NextDetection);
+    wait(&mut h, "the list", |_| true);
+    save(&mut h, "review-compared");
+}

@@ -1,6 +1,6 @@
 //! A run's outputs against a reference's: how far they differ at each seam and away from all of them.
 
-use super::Verdict;
+use super::{Verdict, said};
 use crate::geometry::Axis;
 use crate::numeric::sigmoid;
 use crate::tiling::AxesOrder;
@@ -292,7 +292,10 @@ pub fn judge(all: &[Differences]) -> (Verdict, String) {
     let near = all.iter().map(|d| d.mean_near).fold(0.0, f64::max);
     let far = all.iter().map(|d| d.mean_far).fold(0.0, f64::max);
     let figures = format!(
-        "up to {max:.2e}, {flips} voxels flip; mean {near:.2e} near seams, {far:.2e} elsewhere"
+        "up to {}, {flips} voxels flip; mean {} near seams, {} elsewhere",
+        said(max),
+        said(near),
+        said(far)
     );
     if max == 0.0 {
         (

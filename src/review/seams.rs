@@ -1,6 +1,6 @@
 //! How much windows disagree where they overlap, taken from what the network gives before blending and cropping, with each run.
 
-use super::Verdict;
+use super::{Verdict, said};
 use crate::engine::Map;
 use crate::geometry::Axis;
 use crate::tiling::stitch::{OutputShape, Zoom};
@@ -467,7 +467,8 @@ pub fn judge(
     let seen = metrics.and_then(SeamMetrics::judged);
     if exactness.verdict == ExactnessVerdict::Exact {
         let rest = seen.map_or_else(String::new, |(max, ..)| {
-            format!("; in the halo that is thrown away windows differ by up to {max:.2e}")
+            let max = said(f64::from(max));
+            format!("; in the halo that is thrown away windows differ by up to {max}")
         });
         return (
             Verdict::Bitwise,
@@ -498,7 +499,12 @@ pub fn judge(
             "windows do not overlap, so nothing can be compared without a reference; outputs change at the faces".to_owned(),
         );
     };
-    let figures = format!("up to {max:.2e} (99 of 100 below {p99:.2e}, mean {mean:.2e})");
+    let figures = format!(
+        "up to {} (99 of 100 below {}, mean {})",
+        said(f64::from(max)),
+        said(f64::from(p99)),
+        said(mean)
+    );
     let known = metrics.planes.iter().filter(|p| p.max.is_some());
     let worst = known
         .max_by(|a, b| a.max.unwrap_or(0.0).total_cmp(&b.max.unwrap_or(0.0)))

@@ -322,7 +322,12 @@ fn color(v: f32, scale: f32, signed: bool) -> [u8; 4] {
     } else {
         ink::inferno(f64::from(share))
     };
-    let alpha = 0.10 + 0.72 * (share.abs() * 3.0).min(1.0);
+    let alpha = if signed {
+        // Both signs are everywhere: what is small must leave the picture legible.
+        0.82 * share.abs().min(1.0).sqrt() * (share.abs() * 4.0).min(1.0)
+    } else {
+        0.10 + 0.72 * (share.abs() * 3.0).min(1.0)
+    };
     [r, g, b, eight_bits(alpha)]
 }
 

@@ -7,6 +7,7 @@ use crate::app::state::Outcome;
 use crate::geometry::Axis;
 use crate::review::curves::WindowScores;
 use crate::tiling::stitch::Stitched;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Whose values a curve shows.
@@ -217,14 +218,7 @@ fn add_windows(
     else {
         return;
     };
-    for w in 0..alone.origins.len() {
-        let beside = (0..3).filter(|t| *t != line.t).any(|t| {
-            line.cell[t] < alone.origins[w][t]
-                || line.cell[t] >= alone.origins[w][t] + alone.patch[t]
-        });
-        if beside {
-            continue;
-        }
+    for w in nearest_of_each_span(alone, &line) {
         let points = line.values(axis, |p| alone.at(w, p));
         if points.is_empty() {
             continue;
@@ -242,6 +236,27 @@ fn add_windows(
             points,
         });
     }
+}
+
+/// The windows that the line goes through; of several over the same stretch of it the one in whose middle it runs.
+fn nearest_of_each_span(alone: &WindowScores, line: &Line) -> Vec<usize> {
+    let mut best: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    for (w, origin) in alone.origins.iter().enumerate() {
+        let depth = (0..3).filter(|t| *t != line.t).map(|t| {
+            let here = line.cell[t].checked_sub(origin[t])?;
+            let behind = alone.patch[t].checked_sub(here + 1)?;
+            Some(here.min(behind))
+        });
+        let Some(depth) = depth.collect::<Option<Vec<_>>>() else {
+            continue;
+        };
+        let depth = depth.into_iter().min().unwrap_or(0);
+        let kept = best.entry(origin[line.t]).or_insert((depth, w));
+        if depth > kept.0 {
+            *kept = (depth, w);
+        }
+    }
+    best.into_values().map(|(_, w)| w).collect()
 }
 
 fn step_at(points: &[[f64; 2]], face: f64) -> Option<f64> {

@@ -372,7 +372,7 @@ impl State {
         let differed = self.seams.differed.as_ref().and_then(|d| d.as_ref().ok());
         let new_key = key(&(
             self.outcome.as_ref().map(|o| o.id),
-            differed.map(|d| Arc::as_ptr(d).addr()),
+            differed.map(|_| self.seams.diff_key),
             self.document.score_threshold.to_bits(),
             self.derived.tiling_stamp(),
         ));
@@ -477,7 +477,7 @@ impl State {
         let index = self.view.index(across, extent);
         let differed = self.seams.differed.as_ref().and_then(|d| d.as_ref().ok());
         let new_key = key(&(
-            (o.id, differed.map(|d| Arc::as_ptr(d).addr())),
+            (o.id, differed.map(|_| self.seams.diff_key)),
             (map as u8, self.view.flicker && map == SeamMap::Flicker),
             (across, index),
         ));
@@ -512,7 +512,7 @@ impl State {
         };
         let differed = self.seams.differed.as_ref().and_then(|d| d.as_ref().ok());
         let new_key = key(&(
-            (o.id, differed.map(|d| Arc::as_ptr(d).addr())),
+            (o.id, differed.map(|_| self.seams.diff_key)),
             row.id(),
             self.view.crosshair.map(f64::to_bits),
         ));

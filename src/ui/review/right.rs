@@ -9,8 +9,15 @@ use eframe::egui::{Rect, Sense, Ui, pos2, vec2};
 
 /// Draws the dock.
 pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
-    let rows = cx.state.derived.detections.len().clamp(4, 14);
-    let room = (ui.available_height() - 480.0).clamp(96.0, 24.0 * rows as f32);
+    let m = cx.state.seams.matching();
+    let missing = m.map_or(0, |m| m.missing().count());
+    let verdict = if cx.state.seams.matched.is_some() {
+        50.0
+    } else {
+        0.0
+    };
+    let rows = (cx.state.derived.detections.len() + missing).clamp(4, 14);
+    let room = (ui.available_height() - 480.0 - verdict).clamp(96.0, 24.0 * rows as f32);
     list::show(ui, cx, room);
     ui.add_space(8.0);
     kit::separator(ui);

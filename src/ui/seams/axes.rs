@@ -89,7 +89,7 @@ impl Axes {
         );
         let title = painter.layout_no_wrap(y.to_owned(), fonts::caption(), t.secondary);
         let at = pos2(
-            self.plot.left() - 60.0,
+            self.plot.left() - 74.0,
             self.plot.center().y + title.size().x / 2.0,
         );
         let shape = egui::epaint::TextShape::new(at, title, t.secondary);

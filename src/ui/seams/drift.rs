@@ -10,7 +10,7 @@ use eframe::egui::{
     Align2, Rect, Sense, Shape, Stroke, Ui, WidgetInfo, accesskit::Role, pos2, vec2,
 };
 
-/// Drifts below are drawn on the lowest line.
+/// Drifts below are drawn on the lowest line at the least.
 const LEAST: f64 = 1e-4;
 
 /// A matched finding.
@@ -50,23 +50,27 @@ pub(super) fn show(ui: &mut Ui, cx: &mut Cx<'_>) {
     let t = Theme::of(ui.ctx());
     let area = ui.available_rect_before_wrap();
     let side = if area.width() > 560.0 { 150.0 } else { 16.0 };
-    let plot = Rect::from_min_max(area.min + vec2(72.0, 12.0), area.max - vec2(side, 44.0));
+    let plot = Rect::from_min_max(area.min + vec2(84.0, 12.0), area.max - vec2(side, 44.0));
     if plot.height() < 40.0 {
         return;
     }
     let farthest = points.iter().map(|p| p.mm).fold(5.0, f64::max);
     let most = points.iter().map(|p| p.drift.abs()).fold(0.02, f64::max);
+    // The lowest line is the power of ten below all drifts that are not 0.
+    let drifts = points.iter().map(|p| p.drift.abs()).filter(|d| *d > 0.0);
+    let least = drifts.fold(LEAST.sqrt(), f64::min);
+    let least = 10f64.powf(least.log10().floor()).max(LEAST);
     let axes = Axes {
         plot,
         x: [0.0, farthest * 1.03],
-        y: [LEAST.log10(), (most * 1.5).log10()],
+        y: [least.log10(), (most * 1.5).log10()],
     };
     let rows: Vec<(f64, String)> = [1e-4, 1e-3, 0.003, 0.01, 0.03, 0.1, 0.3]
         .into_iter()
-        .filter(|v| *v <= most * 1.5)
+        .filter(|v| *v >= least * 0.99 && *v <= most * 1.5)
         .map(|v| {
-            let text = if v <= LEAST {
-                "\u{2264} 0.0001".to_owned()
+            let text = if v <= least * 1.01 {
+                format!("\u{2264} {v}")
             } else {
                 format!("{v}")
             };
@@ -116,7 +120,7 @@ fn tolerance(ui: &Ui, axes: &Axes, t: &Theme) {
 fn draw(ui: &Ui, cx: &Cx<'_>, axes: &Axes, points: &[Point], t: &Theme) -> Option<usize> {
     let mut picked = None;
     for p in points {
-        let c = axes.at([p.mm, p.drift.abs().max(LEAST).log10()]);
+        let c = axes.at([p.mm, p.drift.abs().max(10f64.powf(axes.y[0])).log10()]);
         let hit = Rect::from_center_size(c, vec2(14.0, 14.0));
         let id = ui.scope_id().with(("drift", p.place));
         let response = ui.interact(hit, id, Sense::click());

@@ -33,7 +33,7 @@ pub(super) fn show(ui: &mut Ui, cx: &Cx<'_>) {
     }
     let area = ui.available_rect_before_wrap();
     let side = if area.width() > 560.0 { 150.0 } else { 16.0 };
-    let plot = Rect::from_min_max(area.min + vec2(72.0, 12.0), area.max - vec2(side, 44.0));
+    let plot = Rect::from_min_max(area.min + vec2(84.0, 12.0), area.max - vec2(side, 44.0));
     if plot.height() < 40.0 {
         return;
     }
@@ -53,7 +53,7 @@ pub(super) fn show(ui: &mut Ui, cx: &Cx<'_>) {
     .to_vec();
     axes.rows(ui.painter(), &rows, &t);
     let columns: Vec<(f64, String)> = (0..BINS)
-        .filter(|b| *b == 0 || b % 2 == 1)
+        .filter(|b| *b == 0 || (b % 2 == 1 && *b > 1))
         .map(|b| {
             let text = match b {
                 0 => "0".to_owned(),

@@ -67,7 +67,7 @@ fn plots(ui: &Ui, cx: &Cx<'_>, row: &SeamRow, p: &Profile) {
     let t = Theme::of(ui.ctx());
     let area = ui.available_rect_before_wrap();
     let side = if area.width() > 560.0 { 140.0 } else { 16.0 };
-    let inner = Rect::from_min_max(area.min + vec2(72.0, 30.0), area.max - vec2(side, 44.0));
+    let inner = Rect::from_min_max(area.min + vec2(84.0, 30.0), area.max - vec2(side, 44.0));
     if inner.height() < 60.0 {
         return;
     }
@@ -166,8 +166,14 @@ fn axes_title(ui: &Ui, axes: &Axes, output: &str, t: &Theme) {
 fn drawn(p: &Profile) -> Vec<&Curve> {
     let far = |w: usize| {
         let ends = p.windows.iter().find(|(i, _)| *i == w).map(|(_, e)| *e);
+        // Those that reach the seam first, then by how near they end.
         ends.map_or(f64::INFINITY, |e| {
-            (e[0] - p.face).abs().min((e[1] - p.face).abs())
+            let beside = if e[0] <= p.face + 1.0 && p.face - 1.0 <= e[1] {
+                0.0
+            } else {
+                1e6
+            };
+            beside + (e[0] - p.face).abs().min((e[1] - p.face).abs())
         })
     };
     let mut alone: Vec<(f64, &Curve)> = p

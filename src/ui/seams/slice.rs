@@ -73,8 +73,14 @@ fn layer(ui: &Ui, cx: &mut Cx<'_>, across: usize) -> SeamLayer {
     let focus = cx.state.seam_in_focus();
     let face = focus.and_then(|r| r.place).map(|p| (p.axis, p.at));
     let spot = focus.filter(|_| cx.state.outcome.is_some()).and_then(|r| {
-        let value = r.worst()?;
-        let at = r.peak?;
+        let (value, at) = if map == SeamMap::Mismatch {
+            let o = cx.state.outcome.as_ref()?;
+            let of = |p: &&crate::app::seams::Peak| (p.axis, p.at) == r.id();
+            let peak = o.maps.peaks.iter().find(of)?;
+            (f64::from(peak.value), peak.loaded)
+        } else {
+            (r.worst()?, r.peak?)
+        };
         let [x, y, z] = at.map(|v| format!("{v:.0}"));
         Some((at, format!("max {} at {x}, {y}, {z}", figure(Some(value)))))
     });
