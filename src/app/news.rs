@@ -144,6 +144,7 @@ impl State {
             News::Matched(key, made) => self.take_match(key, made),
             News::Differed(key, made) => self.take_difference(key, made),
             News::Outputs(of, read) => self.take_outputs(of, read),
+            News::VolumeChecked(key, same) => self.take_volume_check(key, same),
             News::Picture(made) => self.seams.picture = made,
             News::Ran(document, Ok(ran)) => {
                 let (result, views) = *ran;

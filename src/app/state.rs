@@ -366,9 +366,13 @@ impl State {
 
     /// Why the result is of an older plan ("overlap was 0.20, is 0.25"); empty while it is of this one.
     pub fn stale(&self) -> Vec<String> {
-        self.outcome
+        let changes = self
+            .outcome
             .as_ref()
-            .map_or_else(Vec::new, |o| self.document.changes_since(&o.document))
+            .map_or_else(Vec::new, |o| self.document.changes_since(&o.document));
+        let other = self.seams.other_volume;
+        let other = other.then(|| "the study that is open has other voxels".to_owned());
+        other.into_iter().chain(changes).collect()
     }
 
     /// The detections shown, filtered and sorted: place in the result, and the detection.

@@ -63,6 +63,8 @@ pub(super) enum News {
     Differed(u64, DiffNews),
     /// The outputs that the result of this number kept were read.
     Outputs(u64, Result<Arc<KeptOutputs>, String>),
+    /// A result's volume was held against the open one, for this key: whether they are the same.
+    VolumeChecked(u64, bool),
     /// A map was drawn.
     Picture(Option<Arc<MapPicture>>),
     /// A study was looked through.
@@ -114,6 +116,7 @@ pub(super) enum Kind {
     Match,
     Difference,
     Outputs,
+    Hash,
     Picture,
     Other,
 }
@@ -154,6 +157,7 @@ impl Jobs {
                         | Kind::Layers
                         | Kind::LayerLines
                         | Kind::Match
+                        | Kind::Hash
                         | Kind::Picture
                 )
             })

@@ -1,5 +1,6 @@
 //! Seams of a run and another result held against it: the table, the match, maps and curves, made on threads and drawn by the window.
 
+mod check;
 mod field;
 mod matched;
 mod outputs;
@@ -60,6 +61,9 @@ pub struct SeamState {
     pub picture: Option<Arc<MapPicture>>,
     /// Curves across the selected seam, or the sentence that says why there are none.
     pub profile: Option<Result<Arc<Profile>, String>>,
+    /// Whether the result is of other voxels than the study that is open.
+    pub other_volume: bool,
+    volume_key: u64,
     match_key: u64,
     matched_for: (u64, u64),
     diff_key: u64,

@@ -209,6 +209,31 @@ fn a_result_of_another_volume_is_refused_in_a_sentence_and_files_compare_as_runs
 }
 
 #[test]
+fn an_opened_result_of_other_voxels_is_said_to_be_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut s = ran([32, 32, 32]);
+    let mut result = s.outcome.as_ref().unwrap().result.clone();
+    let same = dir.path().join("same.json");
+    result.write(&same).unwrap();
+    s.dispatch(Command::Open(same));
+    assert!(s.settle(LONG));
+    assert!(!s.seams.other_volume && s.outcome.as_ref().unwrap().path.is_some());
+    result.volume_sha256 = Some("00".repeat(32));
+    let other = dir.path().join("other.json");
+    result.write(&other).unwrap();
+    s.dispatch(Command::Open(other));
+    assert!(s.settle(LONG));
+    assert!(s.seams.other_volume);
+    assert!(
+        s.messages
+            .iter()
+            .any(|m| m.title == "The result is of another volume")
+    );
+    assert!(s.stale()[0].contains("other voxels"), "{:?}", s.stale());
+    assert!(s.why_no_map().unwrap().contains("another volume"));
+}
+
+#[test]
 fn a_grid_over_a_resampled_volume_finds_its_way_there_and_back() {
     let s = ran([32, 32, 32]);
     let mut plan = s.outcome.as_ref().unwrap().result.plan.clone();

@@ -232,6 +232,7 @@ impl State {
     }
 
     pub(in crate::app) fn derive_seams(&mut self) {
+        self.derive_volume_check();
         self.derive_match();
         self.derive_difference();
         self.derive_rows();
@@ -452,8 +453,11 @@ impl State {
         if known { None } else { self.map_source().err() }
     }
 
-    /// Whether the result is of a volume of another size than the one that is open.
+    /// Whether the result is of another volume than the one that is open.
     fn volume_differs(&self) -> bool {
+        if self.seams.other_volume {
+            return true;
+        }
         let open = self.volume_state().map(|v| v.extent);
         let of = self.outcome.as_ref().map(|o| o.result.plan.loaded_volume);
         open.zip(of).is_some_and(|(x, y)| x != y)
