@@ -1,6 +1,6 @@
 //! The detection list: score slider, filter, a sortable table whose rows jump.
 
-use crate::app::{Command, Filter, SortBy, seams};
+use crate::app::{Command, Filter, SortBy, State, seams};
 use crate::ui::theme::{Theme, hue, size};
 use crate::ui::{Cx, fonts, kit, paint};
 use eframe::egui::{
@@ -183,11 +183,34 @@ const AGAINST: Columns = &[
     ("drift", SortBy::Drift, 52.0),
 ];
 
-/// A row of the list: a finding of the run, or one that only the reference has.
+/// A row of the list before its words are made, which only rows in view are asked for.
+#[derive(Clone, Copy)]
+enum Entry {
+    /// A finding of the run: its number here, and its place in the result.
+    Own(usize, usize),
+    /// A finding that only the reference has: its place in the match.
+    Missing(usize),
+}
+
+impl Entry {
+    fn is_selected(self, state: &State) -> bool {
+        match self {
+            Self::Own(_, place) => state.view.selected == Some(place),
+            Self::Missing(i) => state.view.selected_reference == Some(i),
+        }
+    }
+
+    const fn command(self) -> Command {
+        match self {
+            Self::Own(_, place) => Command::SelectDetection(place),
+            Self::Missing(i) => Command::SelectReference(i),
+        }
+    }
+}
+
+/// A row in words.
+#[derive(Default)]
 struct Line {
-    /// What a click sends.
-    command: Command,
-    on: bool,
     near: bool,
     cells: Vec<String>,
     /// What became of it, where a reference is there.
@@ -196,68 +219,76 @@ struct Line {
 }
 
 /// The rows of the list in order; findings that only the reference has come last.
-fn lines(cx: &Cx<'_>) -> Vec<Line> {
-    let m = cx.state.seams.matching();
+fn entries(state: &State) -> Vec<Entry> {
+    let own = state.derived.detections.iter().enumerate();
+    let mut out: Vec<Entry> = own.map(|(i, place)| Entry::Own(i + 1, *place)).collect();
+    let near = state.view.filter == Filter::NearSeam;
+    let missing = state.seams.matching().into_iter().flat_map(|m| m.missing());
+    let shown = missing.filter(|(_, row)| !near || row.seam_distance.is_some_and(|mm| mm <= 5.0));
+    out.extend(shown.map(|(i, _)| Entry::Missing(i)));
+    out
+}
+
+/// A row's words.
+fn line(state: &State, entry: Entry) -> Line {
+    let m = state.seams.matching();
     let none = || "\u{2014}".to_owned();
     let mm = |v: Option<f64>| v.map_or_else(none, |v| paint::number(v, 1));
     let two = |v: Option<f64>| v.map_or_else(none, |v| paint::number(v, 2));
-    let mut out: Vec<Line> = cx
-        .state
-        .detections()
-        .enumerate()
-        .map(|(i, (place, d))| {
-            let longest = d.size_mm.iter().copied().fold(0.0, f64::max);
-            let (number, score) = ((i + 1).to_string(), format!("{:.2}", d.score));
-            let (size, seam) = (paint::number(longest, 1), mm(d.seam_distance));
-            let row = m.and_then(|m| m.of(place));
-            let word = row.map_or("", seams::word);
-            let mut spoken = format!(
-                "Detection {number}, {}, score {score}, {longest:.1} mm, {seam} mm from a seam",
-                d.label
-            );
-            if !word.is_empty() {
-                spoken = format!("{spoken}, {word}");
-            }
-            Line {
-                command: Command::SelectDetection(place),
-                on: cx.state.view.selected == Some(place),
-                near: d.seam_distance.is_some_and(|mm| mm <= 5.0),
-                cells: if m.is_some() {
-                    let (a, b) = (
-                        two(row.and_then(|r| r.score_a)),
-                        two(row.and_then(|r| r.score_drift)),
-                    );
-                    vec![number, score, size, seam, a, b]
-                } else {
-                    vec![number, d.label.clone(), score, size, seam]
-                },
-                word,
-                spoken,
-            }
-        })
-        .collect();
-    let near = cx.state.view.filter == Filter::NearSeam;
-    for (i, row) in m.into_iter().flat_map(|m| m.missing()) {
-        let far = row.seam_distance.is_none_or(|mm| mm > 5.0);
-        if near && far {
-            continue;
+    let (number, place) = match entry {
+        Entry::Own(number, place) => (number.to_string(), place),
+        Entry::Missing(i) => {
+            let Some((_, row)) = m.and_then(|m| m.missing().find(|(a, _)| *a == i)) else {
+                return Line::default();
+            };
+            let (score, seam) = (two(row.score_a), mm(row.seam_distance));
+            return Line {
+                near: row.seam_distance.is_some_and(|mm| mm <= 5.0),
+                spoken: format!(
+                    "Only in the reference: score {score}, {seam} mm from a seam, missing"
+                ),
+                cells: vec!["\u{2013}".to_owned(), none(), none(), seam, score, none()],
+                word: seams::word(row),
+            };
         }
-        let (score, seam) = (two(row.score_a), mm(row.seam_distance));
-        out.push(Line {
-            command: Command::SelectReference(i),
-            on: cx.state.view.selected_reference == Some(i),
-            near: !far,
-            spoken: format!("Only in the reference: score {score}, {seam} mm from a seam, missing"),
-            cells: vec!["\u{2013}".to_owned(), none(), none(), seam, score, none()],
-            word: seams::word(row),
-        });
+    };
+    let Some(d) = state
+        .outcome
+        .as_ref()
+        .and_then(|o| o.detections().get(place))
+    else {
+        return Line::default();
+    };
+    let longest = d.size_mm.iter().copied().fold(0.0, f64::max);
+    let score = format!("{:.2}", d.score);
+    let (size, seam) = (paint::number(longest, 1), mm(d.seam_distance));
+    let row = m.and_then(|m| m.of(place));
+    let word = row.map_or("", seams::word);
+    let mut spoken = format!(
+        "Detection {number}, {}, score {score}, {longest:.1} mm, {seam} mm from a seam",
+        d.label
+    );
+    if !word.is_empty() {
+        spoken = format!("{spoken}, {word}");
     }
-    out
+    Line {
+        near: d.seam_distance.is_some_and(|mm| mm <= 5.0),
+        cells: if m.is_some() {
+            let reference = two(row.and_then(|r| r.score_a));
+            let drift = two(row.and_then(|r| r.score_drift));
+            vec![number, score, size, seam, reference, drift]
+        } else {
+            vec![number, d.label.clone(), score, size, seam]
+        },
+        word,
+        spoken,
+    }
 }
 
 fn table(ui: &mut Ui, cx: &mut Cx<'_>, height: f32) {
     let t = Theme::of(ui.ctx());
-    let rows = lines(cx);
+    let rows = entries(cx.state);
+    let state = cx.state;
     let against = cx.state.seams.matching().is_some();
     let columns = if against { AGAINST } else { ALONE };
     let reveal = std::mem::take(&mut cx.local.reveal);
@@ -276,7 +307,7 @@ fn table(ui: &mut Ui, cx: &mut Cx<'_>, height: f32) {
         builder = builder.column(Column::exact(*width));
     }
     builder = builder.column(Column::remainder());
-    if let (true, Some(row)) = (reveal, rows.iter().position(|r| r.on)) {
+    if let (true, Some(row)) = (reveal, rows.iter().position(|r| r.is_selected(state))) {
         builder = builder.scroll_to_row(row, None);
     }
     builder
@@ -299,12 +330,13 @@ fn table(ui: &mut Ui, cx: &mut Cx<'_>, height: f32) {
         })
         .body(|body| {
             body.rows(size::ROW, rows.len(), |mut row| {
-                let line = &rows[row.index()];
-                row.set_selected(line.on);
+                let entry = rows[row.index()];
+                let (line, on) = (line(state, entry), entry.is_selected(state));
+                row.set_selected(on);
                 let seam = columns.iter().position(|c| c.1 == SortBy::Seam);
                 for (c, text) in line.cells.iter().enumerate() {
                     row.col(|ui| {
-                        let color = match (stale, line.on, columns[c].1) {
+                        let color = match (stale, on, columns[c].1) {
                             (true, ..) => t.disabled,
                             (_, true, _) => t.strong,
                             (_, _, SortBy::Number) => t.secondary,
@@ -327,11 +359,10 @@ fn table(ui: &mut Ui, cx: &mut Cx<'_>, height: f32) {
                 }
                 row.col(|ui| became(ui, line.word, stale, &t));
                 let response = row.response();
-                response.widget_info(|| {
-                    WidgetInfo::selected(Role::Row, true, line.on, line.spoken.clone())
-                });
+                response
+                    .widget_info(|| WidgetInfo::selected(Role::Row, true, on, line.spoken.clone()));
                 if response.clicked() {
-                    sent.push(line.command.clone());
+                    sent.push(entry.command());
                 }
             });
         });
