@@ -129,8 +129,16 @@ fn choices_are_cheapest_first_and_a_set_of_two_kinds_comes_only_where_it_is_chea
     let (model, catalogue, costs) = (network(), Catalogue::builtin(), Costs::builtin());
     let cards: Vec<&Card> = catalogue.cards().iter().collect();
     let mut mixed = 0;
-    for studies in [100.0, 2_000.0, 5_000.0, 9_000.0, 20_000.0, 33_000.0] {
-        let workload = load(&model, studies);
+    for studies in [
+        100.0, 2_000.0, 5_000.0, 9_000.0, 12_000.0, 20_000.0, 30_000.0,
+    ] {
+        // On our own runtime, where small cards can be put together too.
+        let mut workload = load(&model, studies);
+        let work = &mut workload.networks[0];
+        work.request.runtime = Runtime::Voxfit;
+        work.request.precision = Precision::Fp32;
+        let (roi, axes) = (work.request.roi_size, work.request.axes);
+        work.work = Work::of(&model.graph, roi, axes, Precision::Fp32).unwrap();
         let offers = shortlist(&workload, &cards, &costs).unwrap();
         let list = choices(&offers, &cards, &workload, &costs);
         let busiest = studies * costs.get(Knob::PeakFactor);

@@ -59,7 +59,12 @@ fn the_largest_roi_needs_what_its_budget_says_and_the_next_one_is_over() {
         "rtx-4060",
         "--volume",
     ];
-    let exact = voxfit(&[&none[..], &["512x512x240", "--exact", "--json"]].concat());
+    // In one pass over all of it the network's norms see what they see in training; windows of a card that is too small do not.
+    let whole = voxfit(&[&none[..], &["512x512x240", "--exact", "--json"]].concat());
+    assert_eq!(code(&whole), 0);
+    assert_eq!(json(&whole)["cards"][0]["single_pass"], true);
+    let pytorch = ["512x512x240", "--exact", "--runtime", "pytorch", "--json"];
+    let exact = voxfit(&[&none[..], &pytorch].concat());
     assert_eq!(code(&exact), 1);
     assert!(json(&exact)["cards"][0]["roi_size"].is_null());
     let training = voxfit(&[&none[..], &["512x512x64", "--mode", "training"]].concat());
