@@ -75,7 +75,9 @@ fn workload(ui: &mut Ui, cx: &Cx<'_>) {
         (
             "Volume",
             plan.map_or_else(dash, |p| {
-                format!("{}, {} windows", paint::times(p.volume), p.n_windows())
+                let n = p.n_windows();
+                let word = if n == 1 { "window" } else { "windows" };
+                format!("{}, {n} {word}", paint::times(p.volume))
             }),
         ),
     ];
