@@ -168,6 +168,7 @@ fn fit(model: &str, volume: Extent, repeat: usize, cancel: &Control) -> Result<V
             };
             let start = Instant::now();
             let search = LargestSearch::new(&planner, request, volume, Rules::default());
+            search.check()?;
             largest_rois(&search, &cards, Display::Headless);
             (best, rois) = (best.min(ms(start)), search.n_candidates());
         }

@@ -14,6 +14,9 @@ use std::sync::OnceLock;
 /// Where the search ends when no volume is given: in plane, and along z.
 pub const WITHOUT_VOLUME: Extent = Extent::new(512, 512, 1024);
 
+/// Most rois that are searched: more than any scanner's volume has.
+const MOST_CANDIDATES: usize = 1 << 20;
+
 /// What a roi must be besides small enough.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
@@ -80,14 +83,28 @@ impl<'p, 'a> LargestSearch<'p, 'a> {
             if deep { up(limit.z, sz) } else { 1 },
         );
         let both = common(sx, sy);
-        let edges = if rules.keep_in_plane {
+        let depth_step = if deep { sz } else { 1 };
+        let rows = if rules.keep_in_plane {
+            1
+        } else {
+            limit.x.max(limit.y).div_ceil(both)
+        };
+        let all = rows.checked_mul(limit.z.div_ceil(depth_step));
+        let few = all.is_some_and(|n| n <= MOST_CANDIDATES);
+        let edges = if !few {
+            Vec::new()
+        } else if rules.keep_in_plane {
             vec![Extent::new(limit.x, limit.y, 1)]
         } else {
             multiples(limit.x.max(limit.y), both)
                 .map(|n| Extent::new(n.min(limit.x), n.min(limit.y), 1))
                 .collect()
         };
-        let depths: Vec<usize> = multiples(limit.z, if deep { sz } else { 1 }).collect();
+        let depths: Vec<usize> = if few {
+            multiples(limit.z, depth_step).collect()
+        } else {
+            Vec::new()
+        };
         let n = edges.len() * depths.len();
         Self {
             planner,
@@ -108,6 +125,15 @@ impl<'p, 'a> LargestSearch<'p, 'a> {
 
     /// Refuses a question that no roi can answer, such as training with our own runtime.
     pub fn check(&self) -> Result<(), MemoryError> {
+        if self.cells.is_empty() {
+            return Err(MemoryError::Unsupported {
+                what: format!(
+                    "a volume of {} voxels has more rois than the {MOST_CANDIDATES} that are searched",
+                    self.limit
+                ),
+                instead: "give the size of a volume that a scanner makes".to_owned(),
+            });
+        }
         let asked = BudgetRequest {
             roi_size: self.roi(0, 0),
             ..self.request

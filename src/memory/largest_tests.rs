@@ -203,3 +203,18 @@ fn norms_over_space_leave_no_exact_roi_but_the_whole_volume() {
     assert_eq!(none.found, None);
     assert_eq!(none.next.map(|n| n.roi), Some(volume));
 }
+
+#[test]
+fn a_volume_that_no_scanner_makes_is_refused_at_once_and_not_searched_for_ever() {
+    let graph = preset::load("demo").unwrap().graph;
+    let planner = Planner::new(&graph);
+    for limit in [
+        Extent::new(99_999_999, 99_999_999, 9),
+        Extent::new(usize::MAX, 1, usize::MAX),
+    ] {
+        let request = BudgetRequest::new(&graph, Extent::cube(64));
+        let search = LargestSearch::new(&planner, request, limit, Rules::default());
+        let error = search.check().unwrap_err().to_string();
+        assert!(error.contains("more rois than"), "{error}");
+    }
+}

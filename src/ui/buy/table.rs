@@ -6,6 +6,7 @@ use crate::hardware::{Card, Offer, Running};
 use crate::memory::Verdict;
 use crate::ui::theme::{Theme, fade, hue, size};
 use crate::ui::{Cx, fonts, kit, paint};
+use crate::units::with_thousands;
 use eframe::egui::{
     self, Align2, Color32, Rect, Sense, Stroke, Ui, WidgetInfo, accesskit::Role, pos2, vec2,
 };
@@ -118,7 +119,10 @@ impl Line<'_> {
                 format!("{sign}{}", paint::number(gib, 2))
             }
             Column::Seconds | Column::Back => number(self.figure(column), 1),
-            Column::PerDay | Column::Cards | Column::Purchase => number(self.figure(column), 0),
+            Column::PerDay | Column::Cards | Column::Purchase => {
+                let text = number(self.figure(column), 0);
+                text.parse().map_or(text, with_thousands)
+            }
             Column::Cost => {
                 let cost = self.figure(column).map(|c| c * 1e3);
                 number(

@@ -69,6 +69,7 @@ fn plan(ui: &mut Ui, cx: &mut Cx<'_>) {
         ],
     );
     let windows = match &cx.state.derived.tiling {
+        Some(Ok(plan)) if plan.windows.len() == 1 => "1 window".to_owned(),
         Some(Ok(plan)) => format!("{} windows", plan.windows.len()),
         Some(Err(why)) => why.clone(),
         None => "no size to plan for yet".to_owned(),
