@@ -172,8 +172,9 @@ def run(command):
 class Bench:
     """The tools, the rounds and what was found."""
 
-    def __init__(self, python, voxfit, rounds, scratch):
-        self.python, self.voxfit, self.rounds, self.scratch, self.missed = python, voxfit, rounds, scratch, False
+    def __init__(self, python, voxfit, rounds, folders):
+        self.python, self.voxfit, self.rounds, self.missed = python, voxfit, rounds, False
+        self.scratch, self.models = folders
 
     def once(self, which, model, source, threads):
         """Seconds and peak bytes of one engine."""
@@ -191,7 +192,7 @@ class Bench:
         print(f"    {what}: {'yes' if fine else 'NO'}")
 
     def compare(self, name, size, threads):
-        model, source = self.scratch / f"{name}.onnx", self.scratch / f"in{size}.npy"
+        model, source = self.models / f"{name}.onnx", self.models / f"in{size}.npy"
         engines = ["voxfit", "openvino", "onnxruntime"]
         found = {e: [] for e in engines}
         for _ in range(self.rounds):
@@ -218,6 +219,7 @@ def main():
     parser.add_argument("--sizes", default="96,128")
     parser.add_argument("--threads", default="1,0")
     parser.add_argument("--voxfit", default=str(HERE / "target/release/voxfit"))
+    parser.add_argument("--models", help="keep the networks and inputs here, for `voxfit bench layers`")
     parser.add_argument("--venv", help="keep the virtual environment here for the next time")
     args = parser.parse_args()
     sizes = [int(n) for n in args.sizes.split(",")]
@@ -231,8 +233,10 @@ def main():
         versions = "import openvino as o, onnxruntime as r; print('openvino', o.__version__, 'onnxruntime', r.__version__)"
         print(run([python, "-c", versions])[1].strip())
         print(run([args.voxfit, "--version"])[1].strip(), "on", os.cpu_count(), "cores, load", os.getloadavg()[0])
-        run([python, "-c", MODELS, scratch, *sizes])
-        bench = Bench(python, args.voxfit, args.rounds, scratch)
+        models = pathlib.Path(args.models) if args.models else scratch
+        models.mkdir(parents=True, exist_ok=True)
+        run([python, "-c", MODELS, models, *sizes])
+        bench = Bench(python, args.voxfit, args.rounds, (scratch, models))
         for threads in map(int, args.threads.split(",")):
             for name, at in (("unet", sizes), ("retinanet-like", sizes[-1:])):
                 for size in at:
